@@ -1,0 +1,148 @@
+"""What a run asks of its data: where the store is, how rows are cut, and in which order they come."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dataservice.errors import DataError
+
+__all__ = ["CURRICULA", "DataConfig"]
+
+CURRICULA = ("uniform", "grow-linear", "grow-p2", "grow-p100", "shrink-linear", "shrink-p2", "shrink-p100")
+
+_LARGEST_LENGTH = 1 << 30
+_LARGEST_STEP = 1 << 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Settings of the data service; wrong ones raise `DataError` that says how to mend them."""
+
+    store: str | None = None
+    """Folder of a prepared token store (python -m dataservice prepare); null: made from the corpus and cached."""
+
+    cache: str = "cache"
+    """Folder in which stores made from a corpus are kept, by digest."""
+
+    workers: int = 0
+    """Processes that turn documents into tokens; 0: one per core."""
+
+    window_shards: int = 0
+    """Shards in a window: rows are shuffled within a window, and training starts when the first one is ready.
+    0: the whole store is one window."""
+
+    sequences: Literal["decomposed"] = "decomposed"
+    """How documents become rows. decomposed: powers of two, so that no row joins two documents."""
+
+    min_length: int = 64
+    """Shortest row, in tokens; a power of two."""
+
+    max_length: int = 8192
+    """Longest row, in tokens; a power of two."""
+
+    tails: Literal["pack", "drop"] = "pack"
+    """What happens to the ends of documents that are shorter than min_length: packed together into rows of
+    min_length with segments, or left out."""
+
+    tokens_per_step: int = 65536
+    """Tokens in every batch, whatever the length of its rows; a power of two."""
+
+    mixture: str | dict[int, int] = "natural"
+    """Tokens to take from the rows of each length in an epoch, as {length: tokens}; lengths not named give none.
+    natural: every row exactly once. Tails packed into rows of min_length count as rows of that length."""
+
+    curriculum: str | tuple[float, ...] = "uniform"
+    """Odds of drawing each length: uniform, grow-linear, grow-p2, grow-p100 (short rows first), shrink-linear,
+    shrink-p2, shrink-p100 (long rows first), or a list of odds, shortest length first."""
+
+    odds_times: Literal["none", "batches"] = "none"
+    """What the odds are multiplied by. none: nothing (Algorithm 1 of the paper); batches: the number of batches
+    of that length in the cycle (its released code)."""
+
+    cycles: int = 1
+    """Times that the curriculum runs over each window."""
+
+    seed: int = 0
+    """Seed of the order of rows and steps."""
+
+    prefetch: int = 2
+    """Batches made ahead by a thread; 0: none."""
+
+    epochs: int = 1
+    """Passes over the store after which the data ends."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("workers", 0), ("window_shards", 0), ("cycles", 1), ("prefetch", 0), ("epochs", 1)):
+            _check_integer(name, getattr(self, name), least)
+        _check_integer("seed", self.seed, 0, (1 << 63) - 1)
+        _check_choice("sequences", self.sequences, ("decomposed",))
+        _check_choice("tails", self.tails, ("pack", "drop"))
+        _check_choice("odds_times", self.odds_times, ("none", "batches"))
+        _check_power("min_length", self.min_length, 1, _LARGEST_LENGTH)
+        _check_power("max_length", self.max_length, self.min_length, _LARGEST_LENGTH)
+        _check_power("tokens_per_step", self.tokens_per_step, self.max_length, _LARGEST_STEP)
+        object.__setattr__(self, "mixture", _checked_mixture(self.mixture, self.lengths))
+        object.__setattr__(self, "curriculum", _checked_curriculum(self.curriculum, self.lengths))
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Row lengths in tokens, shortest first."""
+        first, last = self.min_length.bit_length() - 1, self.max_length.bit_length() - 1
+        return tuple(1 << power for power in range(first, last + 1))
+
+
+def _check_integer(name: str, value: object, least: int, most: int | None = None) -> None:
+    bounds = f"at least {least}" if most is None else f"from {least} to {most}"
+    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
+        raise DataError(f"data.{name} must be a whole number {bounds}, got {value!r}; set data.{name}={least}")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise DataError(f"data.{name} must be one of {', '.join(choices)}, got {value!r}; set data.{name}={choices[0]}")
+
+
+def _check_power(name: str, value: object, least: int, most: int) -> None:
+    _check_integer(name, value, 1)
+    assert isinstance(value, int)
+    if value & (value - 1) or not least <= value <= most:
+        below = 1 << (value.bit_length() - 1)
+        nearest = below if value - below <= 2 * below - value else 2 * below
+        nearest = min(max(nearest, least), most)
+        wanted = f"a power of two from {least} to {most}"
+        raise DataError(f"data.{name} must be {wanted}, got {value}; the nearest is data.{name}={nearest}")
+
+
+def _checked_mixture(mixture: object, lengths: tuple[int, ...]) -> str | dict[int, int]:
+    """Return `mixture` with lengths in order, or raise: {64: 4096} needs 64 to be a row length."""
+    if mixture == "natural":
+        return "natural"
+    if not isinstance(mixture, dict):
+        raise DataError(
+            f"data.mixture must be natural or {{length: tokens}}, got {mixture!r}; set data.mixture=natural"
+        )
+    for length, tokens in mixture.items():
+        if length not in lengths:
+            known = ", ".join(map(str, lengths))
+            raise DataError(f"data.mixture must name lengths among {known}, got {length!r}; set data.max_length")
+        if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
+            raise DataError(f"data.mixture[{length}] must be a number of tokens, got {tokens!r}; 0 takes none")
+    if not any(mixture.values()):
+        raise DataError("data.mixture must take some tokens, got none; set data.mixture=natural")
+    return dict(sorted(mixture.items()))
+
+
+def _checked_curriculum(curriculum: object, lengths: tuple[int, ...]) -> str | tuple[float, ...]:
+    """Return `curriculum` as a known name or a tuple with positive odds for each length, or raise."""
+    if isinstance(curriculum, str):
+        _check_choice("curriculum", curriculum, CURRICULA)
+        return curriculum
+    if not isinstance(curriculum, Sequence) or len(curriculum) != len(lengths):
+        expected = f"a name or {len(lengths)} odds (lengths {lengths[0]} to {lengths[-1]})"
+        raise DataError(f"data.curriculum must be {expected}, got {curriculum!r}; set data.curriculum=uniform")
+    for odds in curriculum:
+        number = isinstance(odds, int | float) and not isinstance(odds, bool)
+        if not number or not 0 < odds < math.inf:
+            raise DataError(f"data.curriculum must hold odds above 0, got {odds!r}; set data.curriculum=uniform")
+    return tuple(float(odds) for odds in curriculum)
