@@ -1,0 +1,47 @@
+"""BPE and source-attributed BPE: train a tokenizer on documents, save it, encode and decode.
+
+    tokenizer.train([("text", "repository", "language"), ...], vocab_size=1000).save("out")
+    tokenizer.Tokenizer.load("out").encode("text")
+
+Names are imported when first used, so that a command line answers at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tokenizer.errors import CorpusError, TokenizerError
+
+if TYPE_CHECKING:
+    from tokenizer import corpus
+    from tokenizer.config import SPECIAL_TOKENS, TokenizerConfig
+    from tokenizer.corpus import CorpusConfig, Document
+    from tokenizer.progress import Progress, show_progress
+
+__all__ = [
+    "SPECIAL_TOKENS",
+    "CorpusConfig",
+    "CorpusError",
+    "Document",
+    "Progress",
+    "TokenizerConfig",
+    "TokenizerError",
+    "corpus",
+    "show_progress",
+]
+
+_MODULES = {
+    "SPECIAL_TOKENS": "tokenizer.config",
+    "CorpusConfig": "tokenizer.corpus",
+    "Document": "tokenizer.corpus",
+    "Progress": "tokenizer.progress",
+    "TokenizerConfig": "tokenizer.config",
+    "show_progress": "tokenizer.progress",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "corpus":
+        return import_module("tokenizer.corpus")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'tokenizer' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

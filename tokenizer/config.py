@@ -1,0 +1,68 @@
+"""What a tokenizer is to be: the settings of its training."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tokenizer.errors import TokenizerError
+
+__all__ = ["SPECIAL_TOKENS", "TokenizerConfig"]
+
+SPECIAL_TOKENS: tuple[str, ...] = ("<eot>", "<eod>", "<eos>", "<pad>", "<unk>", "<mask>", "<cls>", "<sep>")
+"""Special tokens by default; ``<eod>`` stands before, between and after the documents of a store."""
+
+NUM_BYTES = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig:
+    """Which tokenizer to load, or how to train one."""
+
+    path: str | None = None
+    """Folder of an existing tokenizer; null: train one on the corpus."""
+    vocab_size: int = 32768
+    """Tokens in all: 256 bytes, merges, special and reserved tokens."""
+    priority: Literal["auto", "F", "F*L", "F*log(R+1)", "F*logR", "F*log(R+1)*L", "F*logR*L"] = "auto"
+    """What the next merge maximises: F frequency, R repositories, L languages of a pair. F alone is plain BPE; auto is
+    F*logR*L when the corpus has two or more languages, else F*logR."""
+    min_repositories: int = 1
+    """Pairs found in fewer repositories are never merged."""
+    min_languages: int = 1
+    """Pairs found in fewer languages are never merged."""
+    pattern: str = "gpt4"
+    """How text is split into words that merges never cross: gpt4, none, or a regular expression."""
+    ties: Literal["ids"] = "ids"
+    """Which of equally good pairs is merged: ids takes the smaller (left id, right id)."""
+    max_token_length: int | None = None
+    """Longest token in bytes; null: no limit."""
+    special_tokens: tuple[str, ...] = SPECIAL_TOKENS
+    """Special tokens, at the last ids but for the reserved ones."""
+    num_reserved: int = 3
+    """Tokens <|unused_token_N|> at the very end that never occur: a reference for under-trained embeddings."""
+
+    def __post_init__(self) -> None:
+        names = self.all_special_tokens
+        if len(set(names)) != len(names) or "" in names:
+            raise TokenizerError(f"special_tokens must be different and not empty, got {list(names)}")
+        smallest = NUM_BYTES + len(names)
+        if self.vocab_size < smallest:
+            raise TokenizerError(
+                f"vocab_size must be at least {smallest} (256 bytes and {len(names)} special tokens), "
+                f"got {self.vocab_size}"
+            )
+        for name in ("min_repositories", "min_languages"):
+            if getattr(self, name) < 1:
+                raise TokenizerError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.max_token_length is not None and self.max_token_length < 2:
+            raise TokenizerError(f"max_token_length must be null or at least 2 bytes, got {self.max_token_length}")
+        if self.num_reserved < 0:
+            raise TokenizerError(f"num_reserved must be at least 0, got {self.num_reserved}")
+
+    @property
+    def all_special_tokens(self) -> tuple[str, ...]:
+        """Special tokens and reserved ones, in the order of their ids."""
+        return self.special_tokens + tuple(f"<|unused_token_{n}|>" for n in range(self.num_reserved))
+
+    @property
+    def num_merges(self) -> int:
+        """Merges that fill the vocabulary."""
+        return self.vocab_size - NUM_BYTES - len(self.all_special_tokens)

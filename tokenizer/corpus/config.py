@@ -1,0 +1,65 @@
+"""Which documents to read, and how: the settings of a corpus."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tokenizer.errors import CorpusError
+
+__all__ = ["SOURCE_EXTENSIONS", "CorpusConfig"]
+
+_EXTENSIONS = """
+py pyi pyx pxd pxi c h cc cpp cxx hpp cu cuh f90 go rs zig java kt scala groovy swift m cs fs js jsx mjs ts tsx vue rb php
+pl lua r jl hs ml erl ex clj lisp sh ps1 bat cmake sql proto html css md rst txt tex yaml yml toml ini cfg
+"""
+
+SOURCE_EXTENSIONS: tuple[str, ...] = tuple(_EXTENSIONS.split())
+"""Extensions of text that is written by people: programs, markup and configuration."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig:
+    """Sources of documents and the rules for taking documents from them."""
+
+    paths: tuple[str, ...] = ()
+    """Sources, read in this order: "packages:" (every installed Python distribution) or "packages:numpy,jax"; a folder
+    of source files; .parquet; .jsonl or .json lines, plain, .gz or .zst; any other file is one document. Globs too."""
+    text_column: str = "text"
+    """Column of Parquet and JSON lines that holds a document's text."""
+    repository_column: str | None = None
+    """Column naming a document's repository; null: repository, repo or repo_name, whichever exists first, else ""."""
+    language_column: str | None = None
+    """Column naming a document's language; null: language, lang or programming_language if it exists, else ""."""
+    path_column: str | None = None
+    """Column naming a document's path; null: path, file_path or file if it exists, else FILE:ROW."""
+    languages: tuple[str, ...] = ()
+    """Keep only documents of these languages (of source files: the extension without its dot); empty: all."""
+    extensions: tuple[str, ...] = SOURCE_EXTENSIONS
+    """Extensions, without the dot, of the files taken from folders and installed packages."""
+    max_document_bytes: int | None = None
+    """Leave out, and report, documents longer than this many bytes of UTF-8; null: keep all."""
+    on_error: Literal["raise", "skip"] = "raise"
+    """What an unreadable document or file does: stop with one line that names it, or be left out and reported."""
+    held_out_fraction: float = 0.0
+    """Share of repositories (or documents) kept for evaluation and never trained on."""
+    held_out_by: Literal["repository", "document"] = "repository"
+    """Hold out whole repositories, since documents of one project leak into each other, or single documents.
+    Documents without a repository are always chosen singly."""
+    held_out_seed: int = 0
+    """Another seed holds out other repositories (or documents)."""
+    shard_bytes: int = 8 << 20
+    """Source files, and the row groups of a Parquet file, are grouped into input shards of about this many bytes."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.held_out_fraction < 1:
+            raise CorpusError(f"held_out_fraction must be at least 0 and below 1, got {self.held_out_fraction}")
+        if self.shard_bytes < 1:
+            raise CorpusError(f"shard_bytes must be at least 1, got {self.shard_bytes}; 8388608 is a good size")
+        if self.max_document_bytes is not None and self.max_document_bytes < 1:
+            raise CorpusError(f"max_document_bytes must be null or at least 1, got {self.max_document_bytes}")
+        if self.on_error not in ("raise", "skip"):
+            raise CorpusError(f"on_error must be raise or skip, got {self.on_error!r}")
+        if self.held_out_by not in ("repository", "document"):
+            raise CorpusError(f"held_out_by must be repository or document, got {self.held_out_by!r}")
+        for extension in self.extensions:
+            if extension.startswith(".") or extension != extension.lower():
+                raise CorpusError(f"extensions must be lower case without a dot, got {extension!r}")
