@@ -1,0 +1,209 @@
+"""Reading a store: what is committed, memory-mapped, and checked against its digests before it is first used."""
+
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dataservice.errors import IngestError, StoreError
+from dataservice.store.files import damaged, digest_file
+from dataservice.store.lock import has_writer
+from dataservice.store.manifest import Manifest
+from dataservice.store.record import ShardRecord
+from dataservice.store.shard import RECORD_NAME, shard_folder
+from dataservice.store.table import ShardTable
+
+if TYPE_CHECKING:
+    from tokenizer import Tokenizer
+
+__all__ = ["HELD_OUT_NAME", "TABLE_NAME", "TOKENIZER_NAME", "Store"]
+
+TABLE_NAME = "shards.parquet"
+TOKENIZER_NAME = "tokenizer"
+HELD_OUT_NAME = "held_out"
+POLL_SECONDS = 0.05
+# Each open map costs the process a mapping, of which Linux allows 65,530.
+MAX_OPEN_MAPS = 4096
+
+
+class Store:
+    """A token store, complete or growing. Reading never locks; `refresh` shows what was committed since.
+
+    Attributes:
+        path: the store's folder.
+        manifest: its last commit that was read.
+        shards: the table of the committed shards.
+        held_out: the store of held-out documents with the same shards, or None.
+        writer_fault: says what ended the preparation of the store, or None while it goes on.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, shards: ShardTable, held_out: "Store | None") -> None:
+        self.path = path
+        self.manifest = manifest
+        self.shards = shards
+        self.held_out = held_out
+        self._records: dict[int, ShardRecord] = {}
+        self.writer_fault: Callable[[], str | None] = self._fault_of_any_writer
+        self._map = lru_cache(MAX_OPEN_MAPS)(self._open_map)
+        self._sources = lru_cache(16)(self._read_sources)
+
+    @classmethod
+    def open(cls, path: Path | str, fingerprint: str | None = None) -> "Store":
+        """Opens the store in folder `path`.
+
+        Args:
+            path: the store's folder.
+            fingerprint: that of the tokenizer it must have been made with; None takes any.
+
+        Raises StoreError when there is no store, it is damaged, or of another tokenizer (both fingerprints named).
+        """
+        path = Path(path)
+        manifest = Manifest.read(path)
+        if fingerprint is not None and manifest.tokens_of.fingerprint != fingerprint:
+            raise StoreError(
+                f"tokenizer of store {path} must have fingerprint {fingerprint}, got {manifest.tokens_of.fingerprint}; "
+                "use the tokenizer that made the store, or prepare another store"
+            )
+        empty = ShardTable.from_records([], root=manifest.tokens_of.root)
+        held_out = cls.open(path / HELD_OUT_NAME, manifest.tokens_of.fingerprint) if manifest.held_out else None
+        return cls(path, manifest, read_table(path, manifest, empty), held_out)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """dtype of the tokens: uint16 or uint32."""
+        return self.manifest.tokens_of.dtype
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every planned shard was committed when the manifest was last read."""
+        return self.manifest.is_complete
+
+    @property
+    def num_planned_shards(self) -> int:
+        """Shards the store will have when complete."""
+        return self.manifest.planned_shards
+
+    def prefix_digest(self, num_shards: int) -> str:
+        """Digest (hex) of the first `num_shards` shards: the same, prepared at once or streamed."""
+        return self.shards.prefix_digest(num_shards)
+
+    def refresh(self) -> None:
+        """Reads what was committed since the store was opened or last refreshed."""
+        manifest = Manifest.read(self.path)
+        if manifest == self.manifest:
+            return
+        if manifest.tokens_of != self.manifest.tokens_of:
+            raise StoreError(f"store {self.path} must keep its tokenizer, got another; restart on the new store")
+        # The held-out store is committed first, so read after this manifest it has these shards at least.
+        if self.held_out is not None:
+            self.held_out.refresh()
+        self.shards = read_table(self.path, manifest, self.shards)
+        self.manifest = manifest
+
+    def wait_for_shards(self, count: int, timeout: float | None = None) -> None:
+        """Returns once `count` shards (or all that are planned) are committed.
+
+        Raises IngestError when nobody writes the store any more, or after `timeout` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            # Asked before reading, so that a writer's last commit before its end is not taken for its death.
+            fault = self.writer_fault()
+            self.refresh()
+            if len(self.shards) >= min(count, self.num_planned_shards):
+                return
+            if fault is not None:
+                raise IngestError(f"shard {len(self.shards)} of store {self.path} must be in preparation, {fault}")
+            if deadline is not None and time.monotonic() > deadline:
+                raise IngestError(
+                    f"store {self.path} must have {count} shards in {timeout} s, got {len(self.shards)}; wait longer"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def tokens(self, shard: int) -> np.ndarray:
+        """Memory map of a shard's tokens: uint16 or uint32, `<eod> document <eod> ... document <eod>`."""
+        return self._map(shard, "tokens.npy", self.dtype)
+
+    def documents(self, shard: int) -> np.ndarray:
+        """Memory map, int64[documents + 1]: position of the `<eod>` before each document, and of the last one."""
+        return self._map(shard, "documents.npy", np.dtype("<i8"))
+
+    def sources(self, shard: int) -> pa.Table:
+        """Columns repository, language, path: a row for each document of a shard."""
+        return self._sources(shard)
+
+    def tokenizer(self) -> "Tokenizer":
+        """The tokenizer that made the store."""
+        from tokenizer import Tokenizer
+
+        return Tokenizer.load(self.path / TOKENIZER_NAME)
+
+    def record(self, shard: int) -> ShardRecord:
+        """The commit record of a shard, checked against the table."""
+        record = self._records.get(shard)
+        if record is None:
+            record = self._records[shard] = self._read_record(shard)
+        return record
+
+    def check_file(self, shard: int, name: str) -> Path:
+        """Path of a file of a shard; StoreError that names it when its bytes are not those that were committed."""
+        path = shard_folder(self.path, self.shards.names[shard]) / name
+        seal = self.record(shard).files[name]
+        try:
+            if path.stat().st_size == seal.size and digest_file(path) == seal.digest:
+                return path
+        except FileNotFoundError as error:
+            raise missing(path) from error
+        raise damaged(path, f"the {seal.size} bytes with digest {seal.digest[:12]}")
+
+    def _read_record(self, shard: int) -> ShardRecord:
+        path = shard_folder(self.path, self.shards.names[shard]) / RECORD_NAME
+        try:
+            record = ShardRecord.from_json(path.read_bytes())
+        except FileNotFoundError as error:
+            raise missing(path) from error
+        except ValueError as error:
+            raise damaged(path, "a commit record") from error
+        if record.digest != self.shards.digests[shard]:
+            raise damaged(path, f"the record with digest {self.shards.digests[shard][:12]}")
+        return record
+
+    def _open_map(self, shard: int, name: str, dtype: np.dtype) -> np.ndarray:
+        path = self.check_file(shard, name)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        if array.ndim != 1 or array.dtype != dtype:
+            raise damaged(path, f"one dimension of {dtype.name}")
+        return array
+
+    def _read_sources(self, shard: int) -> pa.Table:
+        with pq.ParquetFile(self.check_file(shard, "sources.parquet")) as file:
+            return file.read()
+
+    def _fault_of_any_writer(self) -> str | None:
+        return None if has_writer(self.path) else "got no process that prepares it; run prepare again to carry on"
+
+
+def read_table(path: Path, manifest: Manifest, known: ShardTable) -> ShardTable:
+    """The manifest's rows of shards.parquet, which must begin with those already `known`."""
+    table_path = path / TABLE_NAME
+    try:
+        table = ShardTable.from_parquet(table_path.read_bytes(), manifest.shards, root=known.root)
+    except FileNotFoundError as error:
+        raise missing(table_path) from error
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise damaged(table_path, f"{manifest.shards} rows of shards") from error
+    if table.prefix_digest(manifest.shards) != manifest.chain:
+        raise damaged(table_path, f"the rows with digest {manifest.chain[:12]}")
+    if len(table) < len(known) or table.prefix_digest(len(known)) != known.prefix_digest(len(known)):
+        raise StoreError(f"store {path} must keep its first {len(known)} shards, got others; restart on the new store")
+    return table
+
+
+def missing(path: Path) -> StoreError:
+    """The error of a committed file that is gone."""
+    return StoreError(f"{path} must be there, got no such file; delete the store and prepare it again")

@@ -1,0 +1,80 @@
+"""What is known of a shard without reading its tokens: the commit record, shard.json."""
+
+import builtins
+import json
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dataservice.store.files import canonical_json, digest_bytes
+
+__all__ = ["COUNTS", "NUM_POWERS", "FileSeal", "ShardRecord", "length_powers"]
+
+NUM_POWERS = 48
+COUNTS = ("tokens", "documents", "bytes", "empty", "duplicates", "skipped")
+
+
+class FileSeal(NamedTuple):
+    """Size in bytes and SHA-256 (hex) of a file of a shard."""
+
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardRecord:
+    """A shard's row: counts, digits of its documents' lengths, and the seal of each of its files.
+
+    `empty` documents held no token, `skipped` ones could not be read, and `duplicates` are documents whose text was
+    already met in the same input shard (counted, and kept).
+    """
+
+    name: str
+    tokens: int
+    documents: int
+    bytes: int
+    empty: int
+    duplicates: int
+    skipped: int
+    digits: tuple[int, ...]
+    multiples: tuple[int, ...]
+    files: dict[str, FileSeal]
+
+    def to_json(self) -> builtins.bytes:
+        """The bytes of shard.json, whose digest is the shard's digest in the table."""
+        return canonical_json(asdict(self))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of shard.json; it covers every byte of the shard through the seals."""
+        return digest_bytes(self.to_json())
+
+    @classmethod
+    def from_json(cls, data: builtins.bytes) -> "ShardRecord":
+        """Inverse of `to_json`; ValueError when the bytes are not exactly what it wrote."""
+        fields = json.loads(data)
+        try:
+            files = {name: FileSeal(*seal) for name, seal in fields.pop("files").items()}
+            powers = {name: tuple(fields.pop(name)) for name in ("digits", "multiples")}
+            record = cls(files=files, **powers, **fields)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError("not a commit record") from error
+        if record.to_json() != data:
+            raise ValueError("not a canonical commit record")
+        return record
+
+
+def length_powers(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """digits and multiples, int64[48] each, of documents of the given lengths (int64[documents]).
+
+    >>> digits, multiples = length_powers(np.array([5, 4]))    # 101 and 100 in binary
+    >>> digits[:3].tolist(), multiples[:3].tolist()
+    ([1, 0, 2], [9, 4, 2])
+    """
+    digits, multiples = np.zeros(NUM_POWERS, np.int64), np.zeros(NUM_POWERS, np.int64)
+    for power in range(int(lengths.max(initial=0)).bit_length()):
+        shifted = lengths >> power
+        digits[power] = np.count_nonzero(shifted & 1)
+        multiples[power] = shifted.sum()
+    return digits, multiples

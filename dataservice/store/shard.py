@@ -1,0 +1,181 @@
+"""Writing one shard: its files grow under STORE/incoming, and one rename puts the whole folder in place."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dataservice.store.files import read_sealed_json, replace_file, sync_directory, write_sealed_json
+from dataservice.store.manifest import TokenFormat
+from dataservice.store.record import NUM_POWERS, FileSeal, ShardRecord, length_powers
+
+__all__ = ["DATA_FILES", "RECORD_NAME", "SOURCE_SCHEMA", "ShardWriter", "read_finished", "shard_folder"]
+
+INCOMING = "incoming"
+RECORD_NAME = "shard.json"
+IDENTITY_NAME = "source.json"
+DATA_FILES = ("tokens.npy", "documents.npy", "sources.parquet")
+SOURCE_SCHEMA = pa.schema([("repository", pa.string()), ("language", pa.string()), ("path", pa.string())])
+
+
+def shard_folder(store: Path, name: str) -> Path:
+    """Where a finished shard lies."""
+    return store / "shards" / name
+
+
+def read_finished(store: Path, name: str, source: str) -> ShardRecord | None:
+    """The record of a shard that was already made from this very input; None when it is to be made (again)."""
+    folder = shard_folder(store, name)
+    try:
+        if read_sealed_json(folder / IDENTITY_NAME)["source"] != source:
+            return None
+        record = ShardRecord.from_json((folder / RECORD_NAME).read_bytes())
+    except (OSError, ValueError, KeyError):
+        return None
+    sizes = {file: (folder / file).stat().st_size for file in DATA_FILES if (folder / file).exists()}
+    return record if sizes == {file: seal.size for file, seal in record.files.items()} else None
+
+
+class NpyWriter:
+    """An .npy file of one dimension that grows: memory does not depend on its length."""
+
+    def __init__(self, path: Path, dtype: np.dtype) -> None:
+        self._file = path.open("wb")
+        self._dtype = dtype
+        self.length = 0
+        self._write_header()
+        self._header_size = self._file.tell()
+
+    def _write_header(self) -> None:
+        # NumPy pads the header so that a first dimension of any size leaves its length alone.
+        header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (self.length,)}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+    def append(self, values: np.ndarray) -> None:
+        """Writes values at the end, in the file's dtype."""
+        self._file.write(np.ascontiguousarray(values, self._dtype).data)
+        self.length += len(values)
+
+    def close(self) -> None:
+        """Writes the final length into the header and makes the file durable."""
+        with self._file:
+            self._file.seek(0)
+            self._write_header()
+            assert self._file.tell() == self._header_size
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+
+class ShardWriter:
+    """Context manager that writes shard `name`; leaving it without `finish` leaves nothing behind.
+
+    The folder's content is a function of what was appended, in which pieces, and of nothing else.
+    """
+
+    def __init__(self, store: Path, name: str, tokens_of: TokenFormat) -> None:
+        self._store = store
+        self._name = name
+        self._eod = tokens_of.eod
+        self._dtype = tokens_of.dtype
+        # A worker that outlives its killed parent for an instant must not share a folder with its successor.
+        self._folder = store / INCOMING / f"{name}.{os.getpid()}"
+        self._bytes = self._empty = 0
+        self._powers = np.zeros((2, NUM_POWERS), np.int64)
+
+    def __enter__(self) -> "ShardWriter":
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        self._tokens = NpyWriter(self._folder / "tokens.npy", self._dtype)
+        self._documents = NpyWriter(self._folder / "documents.npy", np.dtype("<i8"))
+        self._sources = pq.ParquetWriter(
+            self._folder / "sources.parquet", SOURCE_SCHEMA, compression="zstd", write_page_checksum=True
+        )
+        return self
+
+    def append(self, ids: np.ndarray, offsets: np.ndarray, sources: Sequence[Sequence[str]], num_bytes: int) -> None:
+        """Adds documents.
+
+        Args:
+            ids: the documents' tokens, joined.
+            offsets: int64[documents + 1]: document i is ids[offsets[i] : offsets[i + 1]]; empty ones are left out
+                and counted.
+            sources: three columns: repository, language, path of each document.
+            num_bytes: length in UTF-8 of the documents' text.
+        """
+        kept = np.flatnonzero(np.diff(offsets))
+        starts = offsets[kept]
+        # An <eod> goes before each document, and those before it have moved its own.
+        self._documents.append(self._tokens.length + starts - offsets[0] + np.arange(len(kept)))
+        self._tokens.append(np.insert(ids[offsets[0] : offsets[-1]], starts - offsets[0], self._eod))
+        self._powers += length_powers(np.diff(offsets)[kept] + 1)
+        self._empty += len(offsets) - 1 - len(kept)
+        self._bytes += num_bytes
+        if len(kept):
+            columns = [pa.array(column, pa.string()).take(pa.array(kept)) for column in sources]
+            self._sources.write_table(pa.table(columns, schema=SOURCE_SCHEMA))
+
+    def finish(self, source: str, *, duplicates: int = 0, skipped: int = 0) -> ShardRecord:
+        """Closes the shard with its last `<eod>` and renames it into place.
+
+        `source` identifies the input it was made from (by place and time, so it is no part of the shard's digest).
+        """
+        self._documents.append(np.array([self._tokens.length]))
+        self._tokens.append(np.array([self._eod]))
+        self._tokens.close()
+        self._documents.close()
+        self._sources.close()
+        files = {name: seal_file(self._folder / name) for name in DATA_FILES}
+        record = ShardRecord(
+            name=self._name,
+            tokens=self._tokens.length,
+            documents=self._documents.length - 1,
+            bytes=self._bytes,
+            empty=self._empty,
+            duplicates=duplicates,
+            skipped=skipped,
+            digits=significant(self._powers[0]),
+            multiples=significant(self._powers[1]),
+            files=files,
+        )
+        write_sealed_json(self._folder / IDENTITY_NAME, {"source": source})
+        replace_file(self._folder / RECORD_NAME, record.to_json())
+        self._place()
+        return record
+
+    def _place(self) -> None:
+        target = shard_folder(self._store, self._name)
+        target.parent.mkdir(exist_ok=True)
+        if target.exists():
+            shutil.rmtree(target)
+        self._folder.rename(target)
+        sync_directory(target.parent)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._folder.exists():
+            # On a full disk, flushing what is abandoned fails as well.
+            for file in (self._tokens, self._documents, self._sources):
+                with suppress(OSError):
+                    file.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def seal_file(path: Path) -> FileSeal:
+    """Makes a file durable and takes its size and digest."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return FileSeal(path.stat().st_size, digest)
+
+
+def significant(powers: np.ndarray) -> tuple[int, ...]:
+    """Integers without their final zeros."""
+    return tuple(int(value) for value in np.trim_zeros(powers, "b"))

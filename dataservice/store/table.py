@@ -1,0 +1,155 @@
+"""The table of shards: one row a shard, in store order, as arrays; and the digest chain over its rows."""
+
+import builtins
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dataservice.store.record import COUNTS, NUM_POWERS, ShardRecord
+
+__all__ = ["ShardTable"]
+
+# 8 bytes for each of the counts and powers: at a million shards a block of rows stays near 50 MB.
+ROWS_PER_BLOCK = 65_536
+SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        *((name, pa.int64()) for name in COUNTS),
+        ("digest", pa.string()),
+        ("digits", pa.list_(pa.int64(), NUM_POWERS)),
+        ("multiples", pa.list_(pa.int64(), NUM_POWERS)),
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShardTable:
+    """Rows of shards.parquet as arrays; S shards, in store order.
+
+    `digits[s, k]` counts the documents of shard s whose length has binary digit k, and `multiples[s, k]` is the sum
+    of length >> k over its documents: enough to know every bucket's rows without reading a shard.
+    """
+
+    names: tuple[str, ...]
+    # counts: int64[S] each; `bytes` are those of the documents' text in UTF-8
+    tokens: np.ndarray
+    documents: np.ndarray
+    bytes: np.ndarray
+    empty: np.ndarray
+    duplicates: np.ndarray
+    skipped: np.ndarray
+    # digests: SHA-256 of each shard's shard.json, in hex
+    digests: tuple[str, ...]
+    # digits, multiples: int64[S, 48]
+    digits: np.ndarray
+    multiples: np.ndarray
+    # root: what the chain starts from: the digest of all that a row's meaning depends on (format, tokenizer, dtype)
+    root: builtins.bytes = b""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @classmethod
+    def from_records(cls, records: Sequence[ShardRecord], *, root: builtins.bytes = b"") -> "ShardTable":
+        """Stacks records into a table."""
+        counts = {name: np.array([getattr(record, name) for record in records], np.int64) for name in COUNTS}
+        return cls(
+            names=tuple(record.name for record in records),
+            digests=tuple(record.digest for record in records),
+            digits=stack_powers([record.digits for record in records]),
+            multiples=stack_powers([record.multiples for record in records]),
+            root=root,
+            **counts,
+        )
+
+    def head(self, num_shards: int) -> "ShardTable":
+        """The first `num_shards` rows."""
+        return self._with({name: getattr(self, name)[:num_shards] for name in SCHEMA_FIELDS})
+
+    def extend(self, other: "ShardTable") -> "ShardTable":
+        """This table's rows, then the other's."""
+        joined = {name: getattr(self, name) + getattr(other, name) for name in ("names", "digests")}
+        for name in ARRAY_FIELDS:
+            joined[name] = np.concatenate([getattr(self, name), getattr(other, name)])
+        return self._with(joined)
+
+    def _with(self, columns: dict) -> "ShardTable":
+        return ShardTable(root=self.root, **columns)
+
+    @cached_property
+    def chain(self) -> np.ndarray:
+        """uint8[S + 1, 32]: entry n is the digest of the root and the first n rows, so prefixes can be compared."""
+        links = np.empty((len(self) + 1, 32), np.uint8)
+        link = hashlib.sha256(self.root).digest()
+        links[0] = np.frombuffer(link, np.uint8)
+        for start in range(0, len(self), ROWS_PER_BLOCK):
+            rows = self._row_bytes(start, min(start + ROWS_PER_BLOCK, len(self)))
+            for index, row in enumerate(rows, start + 1):
+                name, digest = self.names[index - 1].encode(), self.digests[index - 1].encode()
+                link = hashlib.sha256(b"%b%b\0%b\0%b" % (link, name, digest, row.data)).digest()
+                links[index] = np.frombuffer(link, np.uint8)
+        return links
+
+    def _row_bytes(self, start: int, stop: int) -> np.ndarray:
+        """uint8[rows, bytes]: the numbers of each row, as little-endian int64."""
+        columns = [getattr(self, name)[start:stop].reshape(stop - start, -1) for name in ARRAY_FIELDS]
+        return np.ascontiguousarray(np.concatenate(columns, axis=1, dtype="<i8")).view(np.uint8)
+
+    def prefix_digest(self, num_shards: int) -> str:
+        """Digest (hex) of the first `num_shards` rows: equal for all stores that begin with the same shards."""
+        if not 0 <= num_shards <= len(self):
+            raise ValueError(f"num_shards must be from 0 to {len(self)}, got {num_shards}")
+        return self.chain[num_shards].tobytes().hex()
+
+    def to_parquet(self) -> builtins.bytes:
+        """The bytes of shards.parquet: a function of the rows (and of the version of pyarrow) alone."""
+        columns = [
+            pa.array(self.names, pa.string()),
+            *(pa.array(getattr(self, name)) for name in COUNTS),
+            pa.array(self.digests, pa.string()),
+            *(
+                pa.FixedSizeListArray.from_arrays(pa.array(getattr(self, name).reshape(-1)), NUM_POWERS)
+                for name in ("digits", "multiples")
+            ),
+        ]
+        sink = io.BytesIO()
+        table = pa.table(columns, schema=SCHEMA)
+        pq.write_table(table, sink, compression="zstd", row_group_size=ROWS_PER_BLOCK, write_page_checksum=True)
+        return sink.getvalue()
+
+    @classmethod
+    def from_parquet(cls, data: builtins.bytes, num_rows: int, *, root: builtins.bytes = b"") -> "ShardTable":
+        """The first `num_rows` rows of shards.parquet; ValueError (or pyarrow's errors) when they are not there."""
+        table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
+        if not table.schema.equals(SCHEMA) or table.num_rows < num_rows:
+            raise ValueError("other columns or fewer rows")
+        table = table.slice(0, num_rows).combine_chunks()
+        powers = {
+            name: table[name].combine_chunks().flatten().to_numpy().reshape(num_rows, NUM_POWERS)
+            for name in ("digits", "multiples")
+        }
+        return cls(
+            names=tuple(table["name"].to_pylist()),
+            digests=tuple(table["digest"].to_pylist()),
+            root=root,
+            **{name: table[name].to_numpy() for name in COUNTS},
+            **powers,
+        )
+
+
+ARRAY_FIELDS = (*COUNTS, "digits", "multiples")
+SCHEMA_FIELDS = ("names", "digests", *ARRAY_FIELDS)
+
+
+def stack_powers(rows: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """int64[rows, 48] from tuples without their final zeros."""
+    stacked = np.zeros((len(rows), NUM_POWERS), np.int64)
+    for index, row in enumerate(rows):
+        stacked[index, : len(row)] = row
+    return stacked
