@@ -1,0 +1,151 @@
+"""The Llama decoder as Flax NNX modules, layers stacked on axis 0 and scanned.
+
+Axes: B rows, L length, D model, N query heads, K key/value heads, H head dim, F hidden, V vocabulary.
+"""
+
+import math
+from typing import NamedTuple
+
+import flax.nnx as nnx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from model.attention import attend
+from model.config import LlamaConfig
+from model.norms import Norm
+from model.rope import Rotation, rotate, rotation, segment_positions
+from model.sharding import Layout
+
+REMAT_POLICIES = {
+    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+    "layer": jax.checkpoint_policies.nothing_saveable,
+}
+
+
+class Projections(NamedTuple):
+    """Queries [B, L, N, H], keys and values [B, L, K, H] of one layer, turned to their positions."""
+
+    queries: jax.Array
+    keys: jax.Array
+    values: jax.Array
+
+
+class Block(nnx.Module):
+    """One decoder layer: attention and SwiGLU feed-forward, each normalised first and added to the residual."""
+
+    def __init__(self, config: LlamaConfig, depth: int | jax.Array, *, rngs: nnx.Rngs):
+        dim, hidden = config.dim, config.hidden_width
+        q_width, kv_width = config.num_heads * config.head_width, config.kv_heads * config.head_width
+        shrink = 1 / jnp.sqrt(2 * (depth + 1.0))
+        self.config = config
+        self.attention_norm = Norm(config, dim)
+        self.query = draw(rngs, (dim, q_width))
+        self.key = draw(rngs, (dim, kv_width))
+        self.value = draw(rngs, (dim, kv_width))
+        self.attention_output = draw(rngs, (q_width, dim), shrink)
+        if config.qk_norm:
+            self.query_norm = Norm(config, q_width)
+            self.key_norm = Norm(config, kv_width)
+        self.feed_forward_norm = Norm(config, dim)
+        self.gate = draw(rngs, (dim, hidden))
+        self.up = draw(rngs, (dim, hidden))
+        self.down = draw(rngs, (hidden, dim), shrink)
+
+    def project(self, h_BLD: Float[Array, "B L D"], turn: Rotation) -> Projections:
+        """Queries, keys and values of the normalised residual."""
+        x_BLD = self.attention_norm(h_BLD)
+        query, key, value = x_BLD @ self.query[...], x_BLD @ self.key[...], x_BLD @ self.value[...]
+        if self.config.qk_norm:
+            query, key = self.query_norm(query), self.key_norm(key)
+        heads = (*h_BLD.shape[:2], -1, self.config.head_width)
+        return Projections(rotate(query.reshape(heads), turn), rotate(key.reshape(heads), turn), value.reshape(heads))
+
+    def finish(self, h_BLD: Float[Array, "B L D"], attended_BLNH: jax.Array, layout: Layout) -> Float[Array, "B L D"]:
+        """Add the attention's output and the feed-forward to the residual."""
+        attended = attended_BLNH.reshape(*h_BLD.shape[:2], -1)
+        h_BLD = layout.activations(h_BLD + attended @ self.attention_output[...])
+        x_BLD = self.feed_forward_norm(h_BLD)
+        hidden_BLF = jax.nn.silu(x_BLD @ self.gate[...]) * (x_BLD @ self.up[...])
+        return layout.activations(h_BLD + hidden_BLF @ self.down[...])
+
+
+class Llama(nnx.Module):
+    """Token embedding, scanned decoder layers, final norm and (unless tied) an output head of its own."""
+
+    def __init__(self, config: LlamaConfig, vocab_size: int, *, rngs: nnx.Rngs):
+        self.config = config
+        self.embedding = draw_rows(rngs, (vocab_size, config.dim))
+        keys = jax.random.split(rngs.params(), config.num_layers)
+        self.layers = nnx.vmap(lambda key, depth: Block(config, depth, rngs=nnx.Rngs(key)))(
+            keys, jnp.arange(config.num_layers)
+        )
+        self.final_norm = Norm(config, config.dim)
+        if not config.tied_embeddings:
+            self.head = draw_rows(rngs, (vocab_size, config.dim))
+
+    def __call__(
+        self,
+        tokens_BL: Int[Array, "B L"],
+        *,
+        segments_BL: Int[Array, "B L"] | None = None,
+        positions_BL: Int[Array, "B L"] | None = None,
+        layout: Layout = Layout(),
+    ) -> Float[Array, "B L D"]:
+        """Hidden states after the final norm, in the compute dtype."""
+        config = self.config
+        turn = rotation(config, token_positions(tokens_BL, segments_BL, positions_BL))
+        graph, stacked = nnx.split(self.layers)
+
+        def apply_layer(h_BLD: jax.Array, weights: nnx.State) -> tuple[jax.Array, None]:
+            block = nnx.merge(graph, compute_weights(weights, h_BLD.dtype, layout))
+            q, k, v = block.project(h_BLD, turn)
+            attended = attend(q, k, v, segments_BL=segments_BL, kernel=config.attention, layout=layout)
+            return block.finish(h_BLD, attended, layout), None
+
+        if config.remat != "none":
+            apply_layer = jax.checkpoint(apply_layer, policy=REMAT_POLICIES[config.remat], prevent_cse=False)
+        h_BLD = self.embed(tokens_BL, layout)
+        h_BLD, _ = jax.lax.scan(apply_layer, h_BLD, stacked)
+        return self.final_norm(h_BLD)
+
+    def embed(self, tokens_BL: Int[Array, "B L"], layout: Layout) -> Float[Array, "B L D"]:
+        """Rows of the embedding table, which is gathered first: a look-up in a sharded one repartitions it badly."""
+        table_VD = layout.gathered(self.embedding[...])
+        h_BLD = jnp.take(table_VD, tokens_BL.astype(jnp.int32), axis=0, mode="clip")
+        return layout.activations(h_BLD.astype(compute_dtype(self.config)))
+
+
+def draw(rngs: nnx.Rngs, shape: tuple[int, int], scale: float | jax.Array = 1.0) -> nnx.Param:
+    """Float32 [inputs, outputs] weights of deviation scale / sqrt(inputs), cut at three deviations (OpenLM)."""
+    weights = jax.random.truncated_normal(rngs.params(), -3, 3, shape, jnp.float32)
+    return nnx.Param(weights * (scale / math.sqrt(shape[0])))
+
+
+def draw_rows(rngs: nnx.Rngs, shape: tuple[int, int]) -> nnx.Param:
+    """Float32 [V, D] embeddings of deviation 1 / sqrt(D), cut at three deviations."""
+    return nnx.Param(jax.random.truncated_normal(rngs.params(), -3, 3, shape, jnp.float32) / math.sqrt(shape[1]))
+
+
+def token_positions(
+    tokens_BL: jax.Array, segments_BL: jax.Array | None, positions_BL: jax.Array | None
+) -> Int[Array, "#B L"]:
+    """The positions given, else those within segments, else 0, 1, ... as one row for all."""
+    if positions_BL is not None:
+        return positions_BL
+    if segments_BL is not None:
+        return segment_positions(segments_BL)
+    return jnp.arange(tokens_BL.shape[1], dtype=jnp.int32)[None]
+
+
+def compute_weights(weights: nnx.State, dtype: jnp.dtype, layout: Layout) -> nnx.State:
+    """One layer's matrices in the compute dtype, whole on every device; cast first, so that half the bytes travel."""
+    return jax.tree.map(lambda w: layout.gathered(w.astype(dtype) if w.ndim > 1 else w), weights)
+
+
+def compute_dtype(config: LlamaConfig) -> jnp.dtype:
+    """The dtype of activations: config.dtype, "auto" being float32 on CPU and bfloat16 elsewhere."""
+    name = config.dtype
+    if name == "auto":
+        name = "float32" if jax.default_backend() == "cpu" else "bfloat16"
+    return jnp.dtype(name)
