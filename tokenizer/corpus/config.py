@@ -8,8 +8,8 @@ from tokenizer.errors import CorpusError
 __all__ = ["SOURCE_EXTENSIONS", "CorpusConfig"]
 
 _EXTENSIONS = """
-py pyi pyx pxd pxi c h cc cpp cxx hpp cu cuh f90 go rs zig java kt scala groovy swift m cs fs js jsx mjs ts tsx vue rb php
-pl lua r jl hs ml erl ex clj lisp sh ps1 bat cmake sql proto html css md rst txt tex yaml yml toml ini cfg
+py pyi pyx pxd pxi c h cc cpp cxx hpp cu cuh f90 go rs zig java kt scala groovy swift m cs fs js jsx mjs ts tsx vue rb
+php pl lua r jl hs ml erl ex clj lisp sh ps1 bat cmake sql proto html css md rst txt tex yaml yml toml ini cfg
 """
 
 SOURCE_EXTENSIONS: tuple[str, ...] = tuple(_EXTENSIONS.split())
