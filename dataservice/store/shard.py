@@ -16,7 +16,7 @@ from dataservice.store.files import read_sealed_json, replace_file, sync_directo
 from dataservice.store.manifest import TokenFormat
 from dataservice.store.record import NUM_POWERS, FileSeal, ShardRecord, length_powers
 
-__all__ = ["DATA_FILES", "RECORD_NAME", "SOURCE_SCHEMA", "ShardWriter", "read_finished", "shard_folder"]
+__all__ = ["DATA_FILES", "RECORD_NAME", "SOURCE_SCHEMA", "ShardWriter", "read_finished", "read_source", "shard_folder"]
 
 INCOMING = "incoming"
 RECORD_NAME = "shard.json"
@@ -34,13 +34,18 @@ def read_finished(store: Path, name: str, source: str) -> ShardRecord | None:
     """The record of a shard that was already made from this very input; None when it is to be made (again)."""
     folder = shard_folder(store, name)
     try:
-        if read_sealed_json(folder / IDENTITY_NAME)["source"] != source:
+        if read_source(store, name) != source:
             return None
         record = ShardRecord.from_json((folder / RECORD_NAME).read_bytes())
     except (OSError, ValueError, KeyError):
         return None
     sizes = {file: (folder / file).stat().st_size for file in DATA_FILES if (folder / file).exists()}
     return record if sizes == {file: seal.size for file, seal in record.files.items()} else None
+
+
+def read_source(store: Path, name: str) -> str:
+    """What identified the input of a finished shard when it was made."""
+    return read_sealed_json(shard_folder(store, name) / IDENTITY_NAME)["source"]
 
 
 class NpyWriter:
@@ -118,7 +123,7 @@ class ShardWriter:
         self._empty += len(offsets) - 1 - len(kept)
         self._bytes += num_bytes
         if len(kept):
-            columns = [pa.array(column, pa.string()).take(pa.array(kept)) for column in sources]
+            columns = [text_array(column).take(pa.array(kept)) for column in sources]
             self._sources.write_table(pa.table(columns, schema=SOURCE_SCHEMA))
 
     def finish(self, source: str, *, duplicates: int = 0, skipped: int = 0) -> ShardRecord:
@@ -174,6 +179,14 @@ def seal_file(path: Path) -> FileSeal:
         os.fsync(file.fileno())
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return FileSeal(path.stat().st_size, digest)
+
+
+def text_array(values: Sequence[str]) -> pa.Array:
+    """Strings as Arrow has them; what is no Unicode (file names may be so) is spelt with backslashes."""
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([value.encode(errors="backslashreplace").decode() for value in values], pa.string())
 
 
 def significant(powers: np.ndarray) -> tuple[int, ...]:

@@ -70,25 +70,30 @@ class ShardTable:
 
     def head(self, num_shards: int) -> "ShardTable":
         """The first `num_shards` rows."""
-        return self._with({name: getattr(self, name)[:num_shards] for name in SCHEMA_FIELDS})
-
-    def extend(self, other: "ShardTable") -> "ShardTable":
-        """This table's rows, then the other's."""
-        joined = {name: getattr(self, name) + getattr(other, name) for name in ("names", "digests")}
-        for name in ARRAY_FIELDS:
-            joined[name] = np.concatenate([getattr(self, name), getattr(other, name)])
-        return self._with(joined)
-
-    def _with(self, columns: dict) -> "ShardTable":
+        columns = {name: getattr(self, name)[:num_shards] for name in COLUMNS}
         return ShardTable(root=self.root, **columns)
+
+    def extend(self, records: Sequence[ShardRecord]) -> "ShardTable":
+        """This table's rows, then those of the records."""
+        new = ShardTable.from_records(records)
+        columns = {name: getattr(self, name) + getattr(new, name) for name in ("names", "digests")}
+        columns |= {name: np.concatenate([getattr(self, name), getattr(new, name)]) for name in ARRAY_FIELDS}
+        table = ShardTable(root=self.root, **columns)
+        # Fills the cache of `chain`: committing a shard must not hash all rows before it again.
+        table.__dict__["chain"] = table._continue_chain(self.chain)
+        return table
 
     @cached_property
     def chain(self) -> np.ndarray:
         """uint8[S + 1, 32]: entry n is the digest of the root and the first n rows, so prefixes can be compared."""
-        links = np.empty((len(self) + 1, 32), np.uint8)
-        link = hashlib.sha256(self.root).digest()
-        links[0] = np.frombuffer(link, np.uint8)
-        for start in range(0, len(self), ROWS_PER_BLOCK):
+        return self._continue_chain(np.frombuffer(hashlib.sha256(self.root).digest(), np.uint8)[None])
+
+    def _continue_chain(self, known: np.ndarray) -> np.ndarray:
+        """The whole chain, given its first entries."""
+        links = np.empty((len(self) + 1, known.shape[1]), np.uint8)
+        links[: len(known)] = known
+        link = known[-1].tobytes()
+        for start in range(len(known) - 1, len(self), ROWS_PER_BLOCK):
             rows = self._row_bytes(start, min(start + ROWS_PER_BLOCK, len(self)))
             for index, row in enumerate(rows, start + 1):
                 name, digest = self.names[index - 1].encode(), self.digests[index - 1].encode()
@@ -144,7 +149,7 @@ class ShardTable:
 
 
 ARRAY_FIELDS = (*COUNTS, "digits", "multiples")
-SCHEMA_FIELDS = ("names", "digests", *ARRAY_FIELDS)
+COLUMNS = ("names", "digests", *ARRAY_FIELDS)
 
 
 def stack_powers(rows: Sequence[tuple[int, ...]]) -> np.ndarray:

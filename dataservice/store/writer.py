@@ -67,7 +67,7 @@ class StoreWriter:
 
     def commit(self, records: Sequence[ShardRecord]) -> None:
         """Appends rows and makes them visible to readers, all or none."""
-        table = self.table.extend(ShardTable.from_records(records))
+        table = self.table.extend(records)
         data = table.to_parquet()
         replace_file(self.path / TABLE_NAME, data)
         Manifest(
