@@ -1,0 +1,50 @@
+"""Curricula: the odds of drawing each length, and the order of a cycle's batches that they give."""
+
+import numpy as np
+
+from dataservice.buckets import buckets
+from dataservice.config import DataConfig
+from dataservice.hashing import derive_key, exponentials
+
+__all__ = ["arrange", "bucket_odds", "length_odds"]
+
+_BASES = {"p2": 2.0, "p100": 100.0}
+
+
+def length_odds(config: DataConfig) -> tuple[float, ...]:
+    """Return the odds of each length, shortest first.
+
+    Six lengths: grow-linear 6 5 4 3 2 1, grow-p2 32 16 8 4 2 1, grow-p100 powers of 100; shrink-* the other way
+    round; uniform all 1.
+    """
+    curriculum, count = config.curriculum, len(config.lengths)
+    if not isinstance(curriculum, str):
+        return curriculum
+    if curriculum == "uniform":
+        return (1.0,) * count
+    direction, shape = curriculum.split("-")
+    odds = tuple(number + 1.0 if shape == "linear" else _BASES[shape] ** number for number in range(count))
+    return odds[::-1] if direction == "grow" else odds
+
+
+def arrange(batches: np.ndarray, odds: np.ndarray, key: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order of a cycle's batches: (bucket, number within the bucket) of each step; two int64[steps].
+
+    Algorithm 1 draws, until all is used, a bucket by its odds among those that still have batches. The same law in
+    continuous time: the batches of a bucket arrive as a Poisson process whose rate is its odds, independently of the
+    other buckets, and steps follow the order of arrival. batches, odds: (buckets,).
+    """
+    times = [
+        np.cumsum(exponentials(count, derive_key(key, "arrivals", bucket))) / odds[bucket]
+        for bucket, count in enumerate(batches.tolist())
+    ]
+    first = np.cumsum(batches) - batches
+    flat = np.argsort(np.concatenate(times), kind="stable")
+    bucket = np.repeat(np.arange(len(batches)), batches)[flat]
+    return bucket, flat - first[bucket]
+
+
+def bucket_odds(config: DataConfig) -> np.ndarray:
+    """Return the odds of each bucket, longest first; the packed bucket has those of the shortest length; float64."""
+    odds = dict(zip(config.lengths, length_odds(config), strict=True))
+    return np.array([odds[bucket.length] for bucket in buckets(config)])

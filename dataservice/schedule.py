@@ -1,0 +1,168 @@
+"""The schedule: which rows every step takes, as a pure function of windows, settings, seed and step."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from dataservice.buckets import buckets, rows_per_step
+from dataservice.config import DataConfig
+from dataservice.curriculum import arrange, bucket_odds
+from dataservice.errors import DataError
+from dataservice.hashing import derive_key
+from dataservice.mixture import rows_taken
+from dataservice.permutation import permute
+from dataservice.windows import Windows
+
+__all__ = ["FILLING", "Position", "Schedule"]
+
+FILLING = -1
+"""Number that stands in a batch for no row, where an epoch's last rows do not fill it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """Where a step is: `bucket` indexes `buckets(config)`, `batch` counts the bucket's batches in the epoch."""
+
+    epoch: int
+    window: int
+    cycle: int
+    bucket: int
+    batch: int
+
+
+class _Cycle(NamedTuple):
+    first_step: int  # within the epoch
+    first_batch: np.ndarray  # int64[buckets]
+    bucket: np.ndarray  # int64[steps]
+    number: np.ndarray  # int64[steps], among the cycle's batches of that bucket
+
+
+class Schedule:
+    """Steps of `config` over `windows`; asking for a step makes windows known up to its own and no further.
+
+    An epoch's rows of a bucket form a stream: window after window, each in the order of a keyed permutation. Batch j
+    is rows [j r, (j + 1) r) of the stream. Cycle c of a window with N rows ends floor(N (c + 1) / cycles) rows into
+    it and has the batches that are complete by then, so what is left over flows into the next cycle, and from a
+    window into the next; the last cycle of an epoch also has the incomplete batch. Within a cycle the batches come in
+    the order of the curriculum. State kept here is cache only.
+    """
+
+    def __init__(self, windows: Windows, config: DataConfig) -> None:
+        self.config = config
+        self.buckets = buckets(config)
+        self.windows = windows
+        # sizes: (buckets,) rows of a batch
+        self._sizes = np.array([rows_per_step(bucket, config) for bucket in self.buckets])
+        self._odds = bucket_odds(config)
+        # taken: (buckets, W + 1) rows that an epoch takes before each window; steps: (W + 1,) its steps before each
+        self._taken = np.zeros((len(self.buckets), len(windows) + 1), dtype=np.int64)
+        self._steps = np.zeros(len(windows) + 1, dtype=np.int64)
+        self._num_known = 0
+        self._cycle = lru_cache(maxsize=2)(self._make_cycle)
+
+    def steps_per_epoch(self) -> int:
+        """Return the steps of an epoch; makes every window known. Raises `DataError` when there are none."""
+        self._learn(len(self.windows) - 1)
+        steps = int(self._steps[-1])
+        if not steps:
+            least = 2 if self.config.tails == "pack" else self.config.min_length
+            raise DataError(
+                f"the store must hold a document of {least} tokens or more, got none; prepare more documents"
+            )
+        return steps
+
+    def num_steps(self) -> int:
+        """Return the steps of all epochs; makes every window known."""
+        return self.config.epochs * self.steps_per_epoch()
+
+    def locate(self, step: int) -> Position | None:
+        """Return where `step` is, counted from 0, or None when it is after the last epoch."""
+        if step < 0:
+            raise DataError(f"step must be 0 or more, got {step}; the first step is 0")
+        while step >= self._steps[self._num_known] and self._num_known < len(self.windows):
+            self._learn(self._num_known)
+        epoch = 0
+        if step >= self._steps[self._num_known]:
+            epoch, step = divmod(step, self.steps_per_epoch())
+            if epoch >= self.config.epochs:
+                return None
+        window = int(np.searchsorted(self._steps[: self._num_known + 1], step, side="right")) - 1
+        ends = self._cycle_ends(window)
+        steps_before = self._steps[window] + np.cumsum((ends[:, 1:] - ends[:, :1]).sum(axis=0))
+        cycle = int(np.searchsorted(steps_before, step, side="right"))
+        order = self._cycle(epoch, window, cycle)
+        at = step - order.first_step
+        bucket = int(order.bucket[at])
+        batch = int(order.first_batch[bucket] + order.number[at])
+        return Position(epoch=epoch, window=window, cycle=cycle, bucket=bucket, batch=batch)
+
+    def rows(self, position: Position, num_batches: int = 1) -> np.ndarray:
+        """Return the rows of the batch at `position`, numbered within the bucket in store order; int64[n, rows].
+
+        Where the stream of the epoch has ended stands FILLING. With `num_batches` come up to so many batches of the
+        bucket from this one on, as far as known windows up to the position's own reach.
+        """
+        size = int(self._sizes[position.bucket])
+        complete = int(self._taken[position.bucket, position.window + 1]) // size
+        count = max(1, min(num_batches, complete - position.batch))
+        first = position.batch * size
+        rows = self._stream(position.epoch, position.bucket, first, first + count * size, position.window)
+        return rows.reshape(count, size)
+
+    def _stream(self, epoch: int, bucket: int, first: int, stop: int, last_window: int) -> np.ndarray:
+        """Return the rows [first, stop) of a bucket's stream, whose windows end with `last_window`; int64."""
+        taken = self._taken[bucket, : last_window + 2]
+        rows = np.full(stop - first, FILLING, dtype=np.int64)
+        window = int(np.searchsorted(taken, first, side="right")) - 1
+        while window <= last_window and taken[window] < stop:
+            begin, end = max(first, int(taken[window])), min(stop, int(taken[window + 1]))
+            numbers = np.arange(begin, end) - taken[window]
+            rows[begin - first : end - first] = self._shuffled(epoch, window, bucket, numbers)
+            window += 1
+        return rows
+
+    def _shuffled(self, epoch: int, window: int, bucket: int, numbers: np.ndarray) -> np.ndarray:
+        """Return the rows at `numbers` of a window's stream, which goes through the window anew each time it ends."""
+        start, end = (int(edge) for edge in self.windows.rows_before(window, window + 1)[bucket])
+        rows = np.empty_like(numbers)
+        passes = numbers // max(end - start, 1)
+        for number in np.unique(passes).tolist():
+            here = passes == number
+            length, packed = self.buckets[bucket]
+            key = derive_key(self.config.seed, "rows", epoch, window, length, int(packed), number)
+            rows[here] = start + permute(numbers[here] - number * (end - start), end - start, key)
+        return rows
+
+    def _learn(self, window: int) -> None:
+        """Make windows known up to this one, and count the steps of an epoch before each."""
+        if window < self._num_known:
+            return
+        self.windows.learn(window)
+        first, last = self._num_known, self.windows.num_known
+        before = self.windows.rows_before(first, last)
+        self._taken[:, first : last + 1] = rows_taken(before, self.windows, self.config)
+        batches = self._taken[:, first : last + 1] // self._sizes[:, None]
+        self._steps[first : last + 1] = batches.sum(axis=0)
+        if last == len(self.windows):
+            self._steps[last] = (-(-self._taken[:, last] // self._sizes)).sum()
+        self._num_known = last
+
+    def _cycle_ends(self, window: int) -> np.ndarray:
+        """Return the batches of each bucket before the window and after each cycle of it; int64[buckets, cycles + 1]."""
+        before, after = self._taken[:, window, None], self._taken[:, window + 1, None]
+        shares = np.arange(self.config.cycles + 1)
+        ends = (before + (after - before) * shares // self.config.cycles) // self._sizes[:, None]
+        if window == len(self.windows) - 1:
+            ends[:, -1] = -(-after[:, 0] // self._sizes)
+        return ends
+
+    def _make_cycle(self, epoch: int, window: int, cycle: int) -> _Cycle:
+        """Return the order of the batches of a cycle."""
+        ends = self._cycle_ends(window)
+        batches = ends[:, cycle + 1] - ends[:, cycle]
+        first_step = int(self._steps[window] + (ends[:, cycle] - ends[:, 0]).sum())
+        odds = self._odds * batches if self.config.odds_times == "batches" else self._odds
+        key = derive_key(self.config.seed, "cycle", epoch, window, cycle)
+        return _Cycle(first_step, ends[:, cycle], *arrange(batches, odds, key))
