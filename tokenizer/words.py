@@ -90,7 +90,7 @@ class WordTable:
             active = active[lengths[active] > done]
             if len(active) == 0:
                 break
-            differ = ours.take(heads[active] + done) ^ theirs.take(stored[active] + done)
+            differ = ours[heads[active] + done] ^ theirs[stored[active] + done]
             differ &= _MASKS[np.minimum(lengths[active] - done, 8)]
             is_equal[active[differ != 0]] = False
         for index in np.flatnonzero(is_equal & (lengths > _CHUNKED_BYTES)).tolist():
@@ -141,7 +141,7 @@ def _make_keys(padded: np.ndarray, starts: np.ndarray) -> np.ndarray:
     lengths = np.diff(starts)
     exact = np.minimum(lengths, _EXACT_BYTES)
     chunks = _chunks(padded)
-    keys = chunks.take(starts[:-1])
+    keys = chunks[starts[:-1]]
     keys &= _MASKS.take(exact)
     keys |= _TAGS.take(exact)
     long = np.flatnonzero(lengths > _EXACT_BYTES)
@@ -158,7 +158,7 @@ def _hash(padded: np.ndarray, chunks: np.ndarray, heads: np.ndarray, lengths: np
         active = active[lengths[active] > done]
         if len(active) == 0:
             break
-        chunk = chunks.take(heads[active] + done) & _MASKS[np.minimum(lengths[active] - done, 8)]
+        chunk = chunks[heads[active] + done] & _MASKS[np.minimum(lengths[active] - done, 8)]
         mixed = (hashes[active] ^ chunk) * _GOLDEN
         hashes[active] = (mixed ^ (mixed >> np.uint64(29))) * _MIXER
     for index in np.flatnonzero(lengths > _CHUNKED_BYTES).tolist():
