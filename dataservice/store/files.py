@@ -4,22 +4,51 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dataservice.errors import StoreError
 
 __all__ = [
     "PARTIAL_SUFFIX",
+    "FileSeal",
     "canonical_json",
+    "check_sealed",
+    "damaged",
     "digest_bytes",
     "digest_file",
+    "missing",
     "read_sealed_json",
     "replace_file",
+    "seal_file",
     "sync_directory",
     "write_sealed_json",
 ]
 
 PARTIAL_SUFFIX = ".partial"
+
+
+class FileSeal(NamedTuple):
+    """Size in bytes and SHA-256 (hex) of a file."""
+
+    size: int
+    digest: str
+
+
+def seal_file(path: Path) -> FileSeal:
+    """Makes a file durable and takes its seal."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return FileSeal(path.stat().st_size, digest_file(path))
+
+
+def check_sealed(path: Path, seal: FileSeal) -> None:
+    """Raises StoreError that names the file unless its bytes are those that were sealed."""
+    try:
+        if path.stat().st_size == seal.size and digest_file(path) == seal.digest:
+            return
+    except FileNotFoundError as error:
+        raise missing(path) from error
+    raise damaged(path, f"{seal.size} bytes with digest {seal.digest[:12]}")
 
 
 def digest_bytes(data: bytes) -> str:
@@ -78,7 +107,10 @@ def write_sealed_json(path: Path, value: dict[str, Any]) -> None:
 
 def read_sealed_json(path: Path) -> dict[str, Any]:
     """Reads what `write_sealed_json` wrote; StoreError when a single bit of it differs."""
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise missing(path) from error
     try:
         value = json.loads(data)
         del value["digest"]
@@ -92,3 +124,8 @@ def read_sealed_json(path: Path) -> dict[str, Any]:
 def damaged(path: Path, expected: str) -> StoreError:
     """The error of a file whose bytes are not those that were written."""
     return StoreError(f"{path} must hold {expected}, got damaged bytes; delete the store and prepare it again")
+
+
+def missing(path: Path) -> StoreError:
+    """The error of a committed file that is gone."""
+    return StoreError(f"{path} must be there, got no such file; delete the store and prepare it again")

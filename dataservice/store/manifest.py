@@ -2,30 +2,22 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dataservice.errors import StoreError
-from dataservice.store.files import canonical_json, damaged, read_sealed_json, write_sealed_json
-from dataservice.store.record import COUNTS, FileSeal
+from dataservice.store.files import FileSeal, canonical_json, damaged, read_sealed_json, write_sealed_json
+from dataservice.store.record import COUNTS
 from dataservice.store.table import ShardTable
 
-__all__ = ["FORMAT", "MANIFEST_NAME", "Manifest", "TokenFormat"]
+if TYPE_CHECKING:
+    from tokenizer import Tokenizer
+
+__all__ = ["FORMAT", "MANIFEST_NAME", "Manifest", "TokenFormat", "totals"]
 
 FORMAT = 1
 MANIFEST_NAME = "manifest.json"
-
-
-class TokenizerLike(Protocol):
-    """What a store needs to know of a tokenizer."""
-
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def vocab_size(self) -> int: ...
-    @property
-    def special_tokens(self) -> dict[str, int]: ...
 
 
 @dataclass(frozen=True)
@@ -37,7 +29,7 @@ class TokenFormat:
     eod: int
 
     @classmethod
-    def of(cls, tokenizer: TokenizerLike) -> "TokenFormat":
+    def of(cls, tokenizer: "Tokenizer") -> "TokenFormat":
         """The format of a tokenizer's ids; StoreError when it has no `<eod>`."""
         if "<eod>" not in tokenizer.special_tokens:
             raise StoreError("tokenizer must have the special token <eod>, got none; train it with the default ones")
@@ -92,13 +84,12 @@ class Manifest:
     def read(cls, store: Path) -> "Manifest":
         """Reads STORE/manifest.json; StoreError when there is none, it is damaged, or of another format."""
         path = store / MANIFEST_NAME
-        try:
-            fields = read_sealed_json(path)
-        except (FileNotFoundError, NotADirectoryError) as error:
+        if not path.is_file():
             raise StoreError(
                 f"store must be a folder with a {MANIFEST_NAME}, got {store}; make one with "
                 "python -m dataservice prepare PATH... --tokenizer DIR --output STORE"
-            ) from error
+            )
+        fields = read_sealed_json(path)
         if fields.get("format") != FORMAT:
             raise StoreError(f"format of store {store} must be {FORMAT}, got {fields.get('format')}; prepare it again")
         try:

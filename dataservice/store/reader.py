@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dataservice.errors import IngestError, StoreError
-from dataservice.store.files import damaged, digest_file
+from dataservice.store.files import check_sealed, damaged, missing
 from dataservice.store.lock import has_writer
 from dataservice.store.manifest import Manifest
 from dataservice.store.record import ShardRecord
@@ -39,7 +39,7 @@ class Store:
         manifest: its last commit that was read.
         shards: the table of the committed shards.
         held_out: the store of held-out documents with the same shards, or None.
-        writer_fault: says what ended the preparation of the store, or None while it goes on.
+        writer_fault: says in one line what ended the preparation of the store, or None while it goes on.
     """
 
     def __init__(self, path: Path, manifest: Manifest, shards: ShardTable, held_out: "Store | None") -> None:
@@ -118,7 +118,7 @@ class Store:
             if len(self.shards) >= min(count, self.num_planned_shards):
                 return
             if fault is not None:
-                raise IngestError(f"shard {len(self.shards)} of store {self.path} must be in preparation, {fault}")
+                raise IngestError(fault)
             if deadline is not None and time.monotonic() > deadline:
                 raise IngestError(
                     f"store {self.path} must have {count} shards in {timeout} s, got {len(self.shards)}; wait longer"
@@ -144,24 +144,20 @@ class Store:
         return Tokenizer.load(self.path / TOKENIZER_NAME)
 
     def record(self, shard: int) -> ShardRecord:
-        """The commit record of a shard, checked against the table."""
+        """The commit record of a shard, read once."""
         record = self._records.get(shard)
         if record is None:
-            record = self._records[shard] = self._read_record(shard)
+            record = self._records[shard] = self.read_record(shard)
         return record
 
     def check_file(self, shard: int, name: str) -> Path:
         """Path of a file of a shard; StoreError that names it when its bytes are not those that were committed."""
         path = shard_folder(self.path, self.shards.names[shard]) / name
-        seal = self.record(shard).files[name]
-        try:
-            if path.stat().st_size == seal.size and digest_file(path) == seal.digest:
-                return path
-        except FileNotFoundError as error:
-            raise missing(path) from error
-        raise damaged(path, f"the {seal.size} bytes with digest {seal.digest[:12]}")
+        check_sealed(path, self.record(shard).files[name])
+        return path
 
-    def _read_record(self, shard: int) -> ShardRecord:
+    def read_record(self, shard: int) -> ShardRecord:
+        """The commit record of a shard, read from its file and checked against the table."""
         path = shard_folder(self.path, self.shards.names[shard]) / RECORD_NAME
         try:
             record = ShardRecord.from_json(path.read_bytes())
@@ -185,7 +181,12 @@ class Store:
             return file.read()
 
     def _fault_of_any_writer(self) -> str | None:
-        return None if has_writer(self.path) else "got no process that prepares it; run prepare again to carry on"
+        if has_writer(self.path):
+            return None
+        return (
+            f"store {self.path} must have {self.num_planned_shards} shards or be in preparation, got "
+            f"{len(self.shards)} and no process that prepares it; run prepare again to carry on"
+        )
 
 
 def read_table(path: Path, manifest: Manifest, known: ShardTable) -> ShardTable:
@@ -202,8 +203,3 @@ def read_table(path: Path, manifest: Manifest, known: ShardTable) -> ShardTable:
     if len(table) < len(known) or table.prefix_digest(len(known)) != known.prefix_digest(len(known)):
         raise StoreError(f"store {path} must keep its first {len(known)} shards, got others; restart on the new store")
     return table
-
-
-def missing(path: Path) -> StoreError:
-    """The error of a committed file that is gone."""
-    return StoreError(f"{path} must be there, got no such file; delete the store and prepare it again")

@@ -3,23 +3,15 @@
 import builtins
 import json
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from dataservice.store.files import canonical_json, digest_bytes
+from dataservice.store.files import FileSeal, canonical_json, digest_bytes
 
-__all__ = ["COUNTS", "NUM_POWERS", "FileSeal", "ShardRecord", "length_powers"]
+__all__ = ["COUNTS", "NUM_POWERS", "ShardRecord", "length_powers", "significant"]
 
 NUM_POWERS = 48
 COUNTS = ("tokens", "documents", "bytes", "empty", "duplicates", "skipped")
-
-
-class FileSeal(NamedTuple):
-    """Size in bytes and SHA-256 (hex) of a file of a shard."""
-
-    size: int
-    digest: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,3 +70,8 @@ def length_powers(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         digits[power] = np.count_nonzero(shifted & 1)
         multiples[power] = shifted.sum()
     return digits, multiples
+
+
+def significant(powers: np.ndarray) -> tuple[int, ...]:
+    """Integers without their final zeros, as a record holds them."""
+    return tuple(int(value) for value in np.trim_zeros(powers, "b"))

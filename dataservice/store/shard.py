@@ -1,6 +1,5 @@
 """Writing one shard: its files grow under STORE/incoming, and one rename puts the whole folder in place."""
 
-import hashlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -12,11 +11,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dataservice.store.files import read_sealed_json, replace_file, sync_directory, write_sealed_json
+from dataservice.store.files import read_sealed_json, replace_file, seal_file, sync_directory, write_sealed_json
 from dataservice.store.manifest import TokenFormat
-from dataservice.store.record import NUM_POWERS, FileSeal, ShardRecord, length_powers
+from dataservice.store.record import NUM_POWERS, ShardRecord, length_powers, significant
 
-__all__ = ["DATA_FILES", "RECORD_NAME", "SOURCE_SCHEMA", "ShardWriter", "read_finished", "read_source", "shard_folder"]
+__all__ = [
+    "DATA_FILES",
+    "IDENTITY_NAME",
+    "INCOMING",
+    "RECORD_NAME",
+    "SOURCE_SCHEMA",
+    "ShardWriter",
+    "read_finished",
+    "read_source",
+    "shard_folder",
+]
 
 INCOMING = "incoming"
 RECORD_NAME = "shard.json"
@@ -173,22 +182,9 @@ class ShardWriter:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def seal_file(path: Path) -> FileSeal:
-    """Makes a file durable and takes its size and digest."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return FileSeal(path.stat().st_size, digest)
-
-
 def text_array(values: Sequence[str]) -> pa.Array:
     """Strings as Arrow has them; what is no Unicode (file names may be so) is spelt with backslashes."""
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
         return pa.array([value.encode(errors="backslashreplace").decode() for value in values], pa.string())
-
-
-def significant(powers: np.ndarray) -> tuple[int, ...]:
-    """Integers without their final zeros."""
-    return tuple(int(value) for value in np.trim_zeros(powers, "b"))

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from dataservice.errors import StoreError
-from dataservice.store.files import PARTIAL_SUFFIX, digest_bytes, digest_file, replace_file
+from dataservice.store.files import PARTIAL_SUFFIX, FileSeal, digest_bytes, replace_file, seal_file
 from dataservice.store.lock import WriterLock
 from dataservice.store.manifest import MANIFEST_NAME, Manifest, TokenFormat, totals
 from dataservice.store.reader import HELD_OUT_NAME, TABLE_NAME, TOKENIZER_NAME, Store
-from dataservice.store.record import FileSeal, ShardRecord
+from dataservice.store.record import ShardRecord
 from dataservice.store.shard import INCOMING, ShardWriter
 from dataservice.store.table import ShardTable
 
@@ -86,7 +86,7 @@ class StoreWriter:
     def _seal_tokenizer(self) -> dict[str, FileSeal]:
         folder = self.path / TOKENIZER_NAME
         files = sorted(file for file in folder.rglob("*") if file.is_file())
-        return {file.relative_to(folder).as_posix(): FileSeal(file.stat().st_size, digest_file(file)) for file in files}
+        return {file.relative_to(folder).as_posix(): seal_file(file) for file in files}
 
 
 def write_store(

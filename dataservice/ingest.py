@@ -1,0 +1,101 @@
+"""Preparing a store in the background while it is read: a process that lives no longer than the one it works for."""
+
+import atexit
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dataservice.errors import DataError
+from tokenizer.corpus import CorpusConfig
+from tokenizer.errors import TokenizerError
+
+if TYPE_CHECKING:
+    from tokenizer import Tokenizer
+
+__all__ = ["Ingest"]
+
+ROOT = Path(__file__).resolve().parent.parent
+POLL_SECONDS = 0.1
+# Exit status of bad input, as of every command.
+BAD_INPUT = 2
+
+
+class Ingest:
+    """A child process that prepares the store in folder `output`.
+
+    When another process prepares that store, the child waits, and carries on should that one die. It ends with its
+    parent, however that ends. What it says goes to `output`.log.
+    """
+
+    def __init__(self, corpus: CorpusConfig, tokenizer: "Tokenizer", output: Path, workers: int) -> None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        self._log = output.with_name(output.name + ".log")
+        artefact = Path(tempfile.mkdtemp(prefix="dyadlm-"), "tokenizer")
+        tokenizer.save(artefact)
+        request = pickle.dumps((os.getpid(), corpus, artefact, output, workers))
+        python_path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        with self._log.open("wb") as log:
+            # A session of its own: Ctrl-C is for the parent, whose end it learns of soon enough.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "dataservice.ingest"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": python_path},
+                start_new_session=True,
+            )
+        atexit.register(self.close)
+        assert self._process.stdin is not None
+        with self._process.stdin as stdin:
+            stdin.write(request)
+
+    def fault(self) -> str | None:
+        """Why the child ended without completing the store, as one line; None when it did not."""
+        status = self._process.poll()
+        if not status:
+            return None
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        if status == BAD_INPUT and lines:
+            return lines[-1]
+        return f"the process that prepares documents must end well, got exit status {status}; see {self._log}"
+
+    def close(self) -> None:
+        """Ends the child; what it finished stays, and the next one carries on."""
+        atexit.unregister(self.close)
+        self._process.kill()
+        self._process.wait()
+
+
+def main() -> int:
+    """Prepares what the parent asks for on standard input."""
+    parent, corpus, artefact, output, workers = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
+    from dataservice.prepare import prepare
+    from tokenizer import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.load(artefact)
+        shutil.rmtree(artefact.parent)
+        prepare(corpus, tokenizer, output, workers=workers, announce=lambda line: print(line, flush=True), wait=True)
+    except (DataError, TokenizerError) as error:
+        print(error, file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def _die_with(parent: int) -> None:
+    # An orphan gets another parent at once; workers, in turn, watch this process.
+    while os.getppid() == parent:
+        time.sleep(POLL_SECONDS)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

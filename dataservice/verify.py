@@ -1,0 +1,82 @@
+"""Checking a whole store: every byte against its digest, and every count against the data."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from dataservice.errors import StoreError
+from dataservice.store.files import check_sealed, damaged, read_sealed_json
+from dataservice.store.reader import TABLE_NAME, TOKENIZER_NAME, Store
+from dataservice.store.record import length_powers, significant
+from dataservice.store.shard import DATA_FILES, IDENTITY_NAME, RECORD_NAME, shard_folder
+
+__all__ = ["Problem", "verify"]
+
+
+class Problem(NamedTuple):
+    """A file of a store that is not as it must be, and one line about it."""
+
+    path: Path
+    line: str
+
+
+def verify(store: Store) -> list[Problem]:
+    """Problems of an open store, those of its held-out documents included; none when all is well.
+
+    The manifest, and the rows of shards.parquet, were checked when the store was opened. Row indexes are derived from
+    shards, and not looked at.
+    """
+    problems = []
+    for path, check in _list_checks(store):
+        try:
+            check()
+        except StoreError as error:
+            problems.append(Problem(path, str(error)))
+    return problems + (verify(store.held_out) if store.held_out is not None else [])
+
+
+def _list_checks(store: Store) -> Iterator[tuple[Path, Callable[[], object]]]:
+    """Each file, and what raises StoreError when it is not as it must be."""
+    yield store.path / TABLE_NAME, partial(_check_table, store)
+    for name, seal in store.manifest.tokenizer.items():
+        path = store.path / TOKENIZER_NAME / name
+        yield path, partial(check_sealed, path, seal)
+    for shard, name in enumerate(store.shards.names):
+        folder = shard_folder(store.path, name)
+        yield folder / IDENTITY_NAME, partial(read_sealed_json, folder / IDENTITY_NAME)
+        yield folder / RECORD_NAME, partial(store.read_record, shard)
+        for file in DATA_FILES:
+            yield folder / file, partial(store.check_file, shard, file)
+        yield folder, partial(_check_counts, store, shard)
+
+
+def _check_table(store: Store) -> None:
+    path = store.path / TABLE_NAME
+    try:
+        check_sealed(path, store.manifest.table)
+    except StoreError:
+        # Between the two renames of a commit the table is newer than the manifest, which opening allows for.
+        if pq.read_metadata(path).num_rows <= store.manifest.shards:
+            raise
+
+
+def _check_counts(store: Store, shard: int) -> None:
+    """Compares what the record says of its files with what is in them: an error here is the writer's."""
+    try:
+        record, tokens, documents = store.read_record(shard), store.tokens(shard), store.documents(shard)
+        num_sources = store.sources(shard).num_rows
+    except StoreError:
+        return  # named by the check of that file
+    powers = length_powers(np.diff(documents))
+    agrees = (
+        np.array_equal(np.flatnonzero(tokens == store.manifest.tokens_of.eod), documents)
+        and int(tokens.max()) < store.manifest.tokens_of.vocab_size
+        and (len(tokens), len(documents) - 1, num_sources) == (record.tokens, record.documents, record.documents)
+        and tuple(map(significant, powers)) == (record.digits, record.multiples)
+    )
+    if not agrees:
+        raise damaged(shard_folder(store.path, record.name), "files that agree with each other")
