@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tokenizer.config import SPECIAL_TOKENS, TokenizerConfig
     from tokenizer.corpus import CorpusConfig, Document
     from tokenizer.progress import Progress, show_progress
+    from tokenizer.vocabulary import Tokenizer
 
 __all__ = [
     "SPECIAL_TOKENS",
@@ -23,6 +24,7 @@ __all__ = [
     "CorpusError",
     "Document",
     "Progress",
+    "Tokenizer",
     "TokenizerConfig",
     "TokenizerError",
     "corpus",
@@ -30,6 +32,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Tokenizer": "tokenizer.vocabulary",
     "SPECIAL_TOKENS": "tokenizer.config",
     "CorpusConfig": "tokenizer.corpus",
     "Document": "tokenizer.corpus",

@@ -1,0 +1,96 @@
+"""Texts to token ids through a memory of words: only words not met before are merged."""
+
+from collections.abc import Iterator, Sequence
+from threading import Lock
+
+import numpy as np
+
+from tokenizer.pair_ranks import PairRanks
+from tokenizer.ragged import offsets_of, take_rows
+from tokenizer.splitting import Words, split_documents
+from tokenizer.word_encoding import encode_words
+from tokenizer.words import WordTable
+
+__all__ = ["Encoder"]
+
+BLOCK_CHARACTERS = 1_000_000
+MEMORY_BYTES = 64 << 20
+
+
+class Encoder:
+    """Encodes batches of texts; remembers the words it has met, up to ``MEMORY_BYTES`` of them. Safe among threads."""
+
+    def __init__(self, pairs: np.ndarray, pattern: str, dtype: np.dtype) -> None:
+        self._ranks = PairRanks(pairs)
+        self._pattern = pattern
+        self._dtype = dtype
+        self._lock = Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._table = WordTable()
+        # The ids of word w are ids[offsets[w] : offsets[w + 1]].
+        self._ids = _Growing(self._dtype)
+        self._offsets = _Growing(np.dtype(np.int64))
+        self._offsets.append(np.zeros(1, np.int64))
+
+    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Encode into (ids, offsets int64[texts + 1]); raises TokenizerError for a lone surrogate."""
+        ids, lengths = [np.empty(0, self._dtype)], [np.empty(0, np.int64)]
+        for block in _blocks(texts):
+            block_ids, offsets = self._encode_block(split_documents(block, self._pattern))
+            ids.append(block_ids)
+            lengths.append(np.diff(offsets))
+        return np.concatenate(ids), offsets_of(np.concatenate(lengths))
+
+    def _encode_block(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
+        with self._lock:
+            if self._table.data.size > MEMORY_BYTES:
+                self._forget()
+            numbers = self._table.identify(words.data, words.starts)
+            self._learn()
+            ids, offsets = take_rows(self._ids.values, self._offsets.values, numbers)
+        return ids, offsets[words.document_words]
+
+    def _learn(self) -> None:
+        """Encode the words that the table has met since the last time."""
+        known = self._offsets.values.size - 1
+        if known == self._table.size:
+            return
+        offsets = self._table.offsets[known:]
+        ids, id_offsets = encode_words(self._table.data[offsets[0] :], offsets - offsets[0], self._ranks)
+        self._offsets.append(id_offsets[1:] + self._ids.values.size)
+        self._ids.append(ids.astype(self._dtype))
+
+
+class _Growing:
+    """An array that is appended to, in memory that doubles."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self._memory = np.empty(1024, dtype)
+        self._size = 0
+
+    @property
+    def values(self) -> np.ndarray:
+        return self._memory[: self._size]
+
+    def append(self, values: np.ndarray) -> None:
+        size = self._size + values.size
+        if size > self._memory.size:
+            memory = np.empty(max(size, 2 * self._memory.size), self._memory.dtype)
+            memory[: self._size] = self.values
+            self._memory = memory
+        self._memory[self._size : size] = values
+        self._size = size
+
+
+def _blocks(texts: Sequence[str]) -> Iterator[list[str]]:
+    block, size = [], 0
+    for text in texts:
+        block.append(text)
+        size += len(text)
+        if size >= BLOCK_CHARACTERS:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block

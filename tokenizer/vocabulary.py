@@ -1,0 +1,165 @@
+"""The tokenizer: bytes, merges and special tokens, and what can be done with them."""
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenizer.encoding import Encoder
+from tokenizer.errors import TokenizerError
+from tokenizer.patterns import resolve_pattern
+from tokenizer.ragged import offsets_of, take_rows
+
+if TYPE_CHECKING:
+    from tokenizer.merging import Merges
+
+__all__ = ["Tokenizer"]
+
+NUM_BYTES = 256
+
+
+class Tokenizer:
+    """A byte-level BPE tokenizer: ids 0-255 are bytes, then merges in order, then special tokens.
+
+    Attributes:
+        pairs: int32[merges, 2], merge m joins tokens ``pairs[m]`` to token 256 + m.
+        pattern: The regular expression that splits text into words; "" for none.
+        special_tokens: Ids by name, in the order of ids. Text never becomes one unless the caller allows it.
+        merges: What training knew of each merge, or None.
+        provenance: How the tokenizer was made: options, corpus digest, versions.
+    """
+
+    def __init__(
+        self,
+        pairs: np.ndarray,
+        special_tokens: Sequence[str] = (),
+        pattern: str = "gpt4",
+        *,
+        merges: "Merges | None" = None,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.pairs = np.asarray(pairs, np.int32).reshape(-1, 2)
+        self.pattern = resolve_pattern(pattern)
+        first = NUM_BYTES + len(self.pairs)
+        self.special_tokens = {name: first + index for index, name in enumerate(special_tokens)}
+        self.merges = merges
+        self.provenance = dict(provenance or {})
+        if len(self.special_tokens) != len(special_tokens):
+            raise TokenizerError(f"special_tokens must be different, got {list(special_tokens)}")
+        if (self.pairs < 0).any() or (self.pairs.max(axis=1, initial=0) >= np.arange(NUM_BYTES, first)).any():
+            raise TokenizerError("merges must join bytes and earlier merges, got a merge of a later token")
+        learned = set(self.token_bytes[:first])
+        if len(learned) != first:
+            raise TokenizerError("merges must make different tokens, got two that spell the same bytes")
+        for name in special_tokens:
+            if name.encode() in learned:
+                raise TokenizerError(f"special_tokens must differ from learned tokens, got {name!r}; rename it")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tokenizer":
+        """Open a tokenizer's folder; raises TokenizerError for what is not one, or has been altered."""
+        from tokenizer.artefact import load_tokenizer
+
+        return load_tokenizer(Path(path))
+
+    def save(self, path: str | Path) -> None:
+        """Write the tokenizer's folder, all or nothing; an existing tokenizer there is replaced, nothing else is."""
+        from tokenizer.artefact import save_tokenizer
+
+        save_tokenizer(self, Path(path))
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens in all, special ones too."""
+        return NUM_BYTES + len(self.pairs) + len(self.special_tokens)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Smallest of uint16 and uint32 that holds every id."""
+        return np.dtype(np.uint16 if self.vocab_size <= 1 << 16 else np.uint32)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of pattern, merges and special tokens: equal fingerprints give equal ids for every text."""
+        digest = hashlib.sha256(b"dyadlm tokenizer 1")
+        specials = "\0".join(self.special_tokens)
+        for part in (self.pattern.encode(), self.pairs.astype("<i4").tobytes(), specials.encode()):
+            digest.update(len(part).to_bytes(8, "little") + part)
+        return digest.hexdigest()
+
+    @cached_property
+    def token_bytes(self) -> list[bytes]:
+        """Bytes of every token by id; b"" for special tokens."""
+        tokens = [bytes([byte]) for byte in range(NUM_BYTES)]
+        for left, right in self.pairs.tolist():
+            tokens.append(tokens[left] + tokens[right])
+        return tokens + [b""] * len(self.special_tokens)
+
+    @cached_property
+    def token_lengths(self) -> np.ndarray:
+        """Bytes of text that each token stands for, int32[vocab_size]; 0 for special tokens."""
+        return np.array([len(token) for token in self.token_bytes], np.int32)
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return Encoder(self.pairs, self.pattern, self.dtype)
+
+    @cached_property
+    def _spellings(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bytes (flat, offsets) that decoding shows for every id: special tokens are spelled out."""
+        spelled = self.token_bytes[: NUM_BYTES + len(self.pairs)] + [name.encode() for name in self.special_tokens]
+        return np.frombuffer(b"".join(spelled), np.uint8), offsets_of(np.array([len(token) for token in spelled]))
+
+    def encode(self, text: str, *, allowed_special: Collection[str] = ()) -> list[int]:
+        """Encode a text; names of special tokens in ``allowed_special`` become their ids, others are ordinary text.
+
+        Raises TokenizerError for a lone surrogate and for an allowed name that is no special token.
+        """
+        for name in allowed_special:
+            if name not in self.special_tokens:
+                names = ", ".join(self.special_tokens)
+                raise TokenizerError(f"allowed_special must be among {names}, got {name!r}")
+        if not allowed_special:
+            return self.encode_ordinary(text)
+        longest_first = sorted(allowed_special, key=len, reverse=True)
+        pieces = re.split("(" + "|".join(map(re.escape, longest_first)) + ")", text)
+        ids, offsets = self.encode_batch(pieces[::2])
+        encoded = ids[: offsets[1]].tolist()
+        for index, name in enumerate(pieces[1::2], 1):
+            encoded.append(self.special_tokens[name])
+            encoded += ids[offsets[index] : offsets[index + 1]].tolist()
+        return encoded
+
+    def encode_ordinary(self, text: str) -> list[int]:
+        """Encode a text in which nothing is special."""
+        return self._encoder.encode([text])[0].tolist()
+
+    def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Encode texts, in which nothing is special, into (ids, offsets).
+
+        ``ids`` is uint16 (uint32 for more than 65,536 tokens), ``offsets`` int64[texts + 1]: text i has
+        ``ids[offsets[i] : offsets[i + 1]]``. Raises TokenizerError for a lone surrogate.
+        """
+        return self._encoder.encode(texts)
+
+    def decode_bytes(self, ids: Sequence[int] | np.ndarray) -> bytes:
+        """Join the bytes of tokens; special tokens are spelled out. Raises TokenizerError for an unknown id."""
+        rows = np.asarray(ids, np.int64).reshape(-1)
+        unknown = rows[(rows < 0) | (rows >= self.vocab_size)]
+        if unknown.size:
+            raise TokenizerError(f"token ids must be at least 0 and below {self.vocab_size}, got {unknown[0]}")
+        return take_rows(*self._spellings, rows)[0].tobytes()
+
+    def decode(self, ids: Sequence[int] | np.ndarray) -> str:
+        """Decode ids into text; bytes that are not UTF-8 show as U+FFFD."""
+        return self.decode_bytes(ids).decode(errors="replace")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_encoder"}
+
+    def __repr__(self) -> str:
+        return f"Tokenizer(vocab_size={self.vocab_size}, fingerprint={self.fingerprint[:12]})"
