@@ -43,7 +43,7 @@ class PairedWriter:
         self._held_out = open_writer(output / HELD_OUT_NAME) if has_held_out else None
         if self._held_out is not None:
             # Killed between its commit and the main one, the held-out store is ahead; the same rows come again.
-            self._held_out.table = self._held_out.table.head(len(self.table))
+            self._held_out.table = self._held_out.table.slice(0, len(self.table))
 
     @property
     def table(self) -> ShardTable:

@@ -68,9 +68,9 @@ class ShardTable:
             **counts,
         )
 
-    def head(self, num_shards: int) -> "ShardTable":
-        """The first `num_shards` rows."""
-        columns = {name: getattr(self, name)[:num_shards] for name in COLUMNS}
+    def slice(self, start: int, stop: int) -> "ShardTable":
+        """Rows `start` to `stop`."""
+        columns = {name: getattr(self, name)[start:stop] for name in COLUMNS}
         return ShardTable(root=self.root, **columns)
 
     def extend(self, records: Sequence[ShardRecord]) -> "ShardTable":
