@@ -16,14 +16,10 @@ def rows_taken(before: np.ndarray, windows: Windows, config: DataConfig) -> np.n
     natural: all of them. Else floor(before * wanted / available) with the tokens wanted of a length and those that
     its rows have in the whole store (plain and packed together, in proportion), so that every window gives its share
     and the sum over windows is exact. A ratio above 1 means that rows are taken again. before: (buckets, edges).
+    Any mixture but natural needs all windows known. Raises `DataError` when a length that it names has no rows.
     """
     if not isinstance(config.mixture, dict):
         return before
-    if windows.num_known < len(windows):
-        raise DataError(
-            "data.mixture must be natural while the store is being made, got lengths with tokens; "
-            "prepare the store first (python -m dataservice prepare)"
-        )
     total = windows.rows_before(0, len(windows))[:, -1].tolist()
     available: dict[int, int] = {}
     for (length, _), rows in zip(buckets(config), total, strict=True):

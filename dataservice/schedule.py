@@ -90,8 +90,8 @@ class Schedule:
                 return None
         window = int(np.searchsorted(self._steps[: self._num_known + 1], step, side="right")) - 1
         ends = self._cycle_ends(window)
-        steps_before = self._steps[window] + np.cumsum((ends[:, 1:] - ends[:, :1]).sum(axis=0))
-        cycle = int(np.searchsorted(steps_before, step, side="right"))
+        steps_after = self._steps[window] + (ends[:, 1:] - ends[:, :1]).sum(axis=0)
+        cycle = int(np.searchsorted(steps_after, step, side="right"))
         order = self._cycle(epoch, window, cycle)
         at = step - order.first_step
         bucket = int(order.bucket[at])
@@ -139,7 +139,7 @@ class Schedule:
         """Make windows known up to this one, and count the steps of an epoch before each."""
         if window < self._num_known:
             return
-        self.windows.learn(window)
+        self.windows.learn(window if self.config.mixture == "natural" else len(self.windows) - 1)
         first, last = self._num_known, self.windows.num_known
         before = self.windows.rows_before(first, last)
         self._taken[:, first : last + 1] = rows_taken(before, self.windows, self.config)
@@ -150,7 +150,7 @@ class Schedule:
         self._num_known = last
 
     def _cycle_ends(self, window: int) -> np.ndarray:
-        """Return the batches of each bucket before the window and after each cycle of it; int64[buckets, cycles + 1]."""
+        """Return the batches of each bucket before a window and after each cycle; int64[buckets, cycles + 1]."""
         before, after = self._taken[:, window, None], self._taken[:, window + 1, None]
         shares = np.arange(self.config.cycles + 1)
         ends = (before + (after - before) * shares // self.config.cycles) // self._sizes[:, None]

@@ -6,16 +6,18 @@ import numpy as np
 
 from dataservice.buckets import buckets
 from dataservice.config import DataConfig
-from dataservice.store import ShardTable
 
 __all__ = ["Windows", "count_chunks"]
 
 
-def count_chunks(shards: ShardTable, config: DataConfig) -> np.ndarray:
-    """Return the rows of each length, longest first, in each shard; int64[lengths, S], from the table alone."""
+def count_chunks(digits: np.ndarray, multiples: np.ndarray, config: DataConfig) -> np.ndarray:
+    """Return the rows of each length, longest first, in each shard; int64[lengths, S].
+
+    digits[s, k] documents of shard s have binary digit k in their length n, and multiples[s, k] is the sum of n >> k
+    over them (int64[S, 48]): the counts that a store's table holds.
+    """
     first, last = config.min_length.bit_length() - 1, config.max_length.bit_length() - 1
-    shorter = shards.digits[:, first:last].T[::-1]
-    return np.concatenate([shards.multiples[:, last][None], shorter])
+    return np.concatenate([multiples[:, last][None], digits[:, first:last].T[::-1]])
 
 
 class Windows:

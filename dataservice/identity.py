@@ -1,0 +1,83 @@
+"""What a run's data is: the digests that a checkpoint carries, and the schedule over a store."""
+
+import hashlib
+import json
+
+import numpy as np
+
+from dataservice.config import DataConfig
+from dataservice.curriculum import length_odds
+from dataservice.errors import DataError
+from dataservice.indexes import RowIndexes
+from dataservice.schedule import Schedule
+from dataservice.store import Store
+from dataservice.windows import Windows, count_chunks
+
+__all__ = ["data_digest", "open_schedule", "prefix_digest", "schedule_digest"]
+
+
+def open_schedule(store: Store, config: DataConfig, indexes: RowIndexes | None = None) -> Schedule:
+    """Return the schedule of `config` over `store`, which may still be in the making.
+
+    Raises `DataError` when the mixture needs all of a store that is not complete.
+    """
+    if config.mixture != "natural" and not store.is_complete:
+        store.refresh()
+        if not store.is_complete:
+            have = f"{len(store.shards)} of {store.num_planned_shards} shards"
+            raise DataError(
+                f"store must be complete for a mixture of lengths, got {have}; "
+                "wait for its preparation to end or set data.mixture=natural"
+            )
+    indexes = indexes or RowIndexes(store, config)
+
+    def count_rows(first: int, stop: int) -> np.ndarray:
+        if len(store.shards) < stop:
+            store.wait_for_shards(stop)
+        # Only packing needs the shards themselves; all that are committed can be counted at once without it.
+        stop = stop if config.tails == "pack" else len(store.shards)
+        shards = store.shards
+        counts = count_chunks(shards.digits[first:stop], shards.multiples[first:stop], config)
+        if len(counts) < len(schedule.buckets):
+            counts = np.vstack([counts, [indexes.num_packed(shard) for shard in range(first, stop)]])
+        return counts
+
+    schedule = Schedule(Windows(store.num_planned_shards, config, count_rows), config)
+    return schedule
+
+
+def schedule_digest(config: DataConfig) -> str:
+    """Return a digest of the settings that rows and their order depend on, in hex.
+
+    Not among them: where the store is, workers, prefetch, and the number of epochs, which only says when to stop.
+    """
+    settings = {
+        "sequences": config.sequences,
+        "lengths": config.lengths,
+        "tails": config.tails,
+        "tokens_per_step": config.tokens_per_step,
+        "window_shards": config.window_shards,
+        "mixture": config.mixture,
+        "odds": length_odds(config),
+        "odds_times": config.odds_times,
+        "cycles": config.cycles,
+        "seed": config.seed,
+    }
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def prefix_digest(store: Store, schedule: Schedule, step: int) -> str:
+    """Return the digest of the windows that the steps before `step` (at least the first) were made from, in hex."""
+    position = schedule.locate(max(step - 1, 0))
+    if position is None or position.epoch:
+        return store.prefix_digest(store.num_planned_shards)
+    _, end = schedule.windows.bounds(position.window)
+    return store.prefix_digest(end)
+
+
+def data_digest(store: Store, config: DataConfig, step: int) -> str:
+    """Return the digest of the windows that the steps before `step` (at least the first) were made from, in hex.
+
+    Equal for a store prepared at once and the same one in the making; another tokenizer or document changes it.
+    """
+    return prefix_digest(store, open_schedule(store, config), step)

@@ -1,0 +1,115 @@
+"""Row indexes of shards: derived from the documents' positions, and cached in STORE/indexes/."""
+
+import os
+import tempfile
+import zlib
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from dataservice.config import DataConfig
+from dataservice.decomposition import PackedRows, ShardRows, decompose
+from dataservice.errors import StoreError
+from dataservice.store import Store
+from dataservice.windows import count_chunks
+
+__all__ = ["RowIndexes"]
+
+_CACHE_BYTES = 1 << 29
+
+
+class RowIndexes:
+    """The rows of every shard of `store`, made when first asked for; the last ones used stay in memory.
+
+    A file of the cache is named after the shard's digest and carries checksums, so one that is stale, cut short or
+    damaged is made again. A store that cannot be written to is read without a cache.
+    """
+
+    def __init__(self, store: Store, config: DataConfig) -> None:
+        self._store = store
+        self._config = config
+        self._packs = config.tails == "pack"
+        self._folder = store.path / "indexes" / f"{config.min_length}-{config.max_length}-{config.tails}"
+        self._recent: OrderedDict[int, ShardRows] = OrderedDict()
+        self._recent_bytes = 0
+
+    def rows(self, shard: int) -> ShardRows:
+        """Return the rows of a shard."""
+        if shard not in self._recent:
+            rows = _read(self._path(shard), len(self._config.lengths), packs=self._packs) or self._make(shard)
+            self._check(shard, rows)
+            self._recent[shard] = rows
+            self._recent_bytes += _size(rows)
+            while self._recent_bytes > _CACHE_BYTES and len(self._recent) > 1:
+                self._recent_bytes -= _size(self._recent.popitem(last=False)[1])
+        self._recent.move_to_end(shard)
+        return self._recent[shard]
+
+    def num_packed(self, shard: int) -> int:
+        """Return the rows of packed tails of a shard."""
+        packed = self.rows(shard).packed
+        return 0 if packed is None else len(packed.offsets) - 1
+
+    def _path(self, shard: int) -> Path:
+        shards = self._store.shards
+        return self._folder / f"{shards.names[shard]}-{shards.digests[shard][:16]}.npz"
+
+    def _make(self, shard: int) -> ShardRows:
+        documents = np.asarray(self._store.documents(shard))
+        rows = decompose(documents, self._config.min_length, self._config.max_length, packs=self._packs)
+        with suppress(OSError):
+            _write(self._path(shard), rows)
+        return rows
+
+    def _check(self, shard: int, rows: ShardRows) -> None:
+        """Refuse a shard whose documents are not those that the table of shards counted."""
+        shards = self._store.shards
+        counted = count_chunks(shards.digits[shard, None], shards.multiples[shard, None], self._config)[:, 0].tolist()
+        found = [len(starts) for starts in rows.starts]
+        if counted != found:
+            raise StoreError(
+                f"documents of shard {shards.names[shard]} must give {counted} rows by length, got {found}; "
+                "prepare the store again"
+            )
+
+
+def _size(rows: ShardRows) -> int:
+    packed = 0 if rows.packed is None else sum(array.nbytes for array in rows.packed)
+    return packed + sum(starts.nbytes for starts in rows.starts)
+
+
+def _write(path: Path, rows: ShardRows) -> None:
+    """Write [checksum, sizes, arrays] as one int64 .npy, beside and then renamed.
+
+    Not synced to disk: what a power cut tears fails its checksum and is made again.
+    """
+    arrays = [*rows.starts, *(rows.packed or ())]
+    body = np.concatenate([np.array([len(array) for array in arrays]), *arrays])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".partial")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            np.save(file, np.concatenate([[zlib.crc32(body.data)], body]))
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+
+
+def _read(path: Path, num_lengths: int, *, packs: bool) -> ShardRows | None:
+    """Return the rows that `_write` wrote, or None when there are none or they are damaged."""
+    try:
+        content = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    if content.ndim != 1 or content.dtype != np.int64 or not content.size:
+        return None
+    checksum, body = content[0], content[1:]
+    num_arrays = num_lengths + (len(PackedRows._fields) if packs else 0)
+    if zlib.crc32(body.data) != checksum or len(body) < num_arrays:
+        return None
+    ends = np.cumsum(body[:num_arrays])
+    arrays = np.split(body[num_arrays:], ends[:-1])
+    return ShardRows(tuple(arrays[:num_lengths]), PackedRows(*arrays[num_lengths:]) if packs else None)

@@ -1,0 +1,133 @@
+"""The loader: a grain dataset whose elements are whole batches, and whose state is a step and two digests."""
+
+from collections.abc import Callable
+from typing import Any
+
+import grain
+from grain.experimental import ThreadPrefetchIterDataset
+
+from dataservice.buckets import Bucket
+from dataservice.config import DataConfig
+from dataservice.errors import DataError
+from dataservice.identity import open_schedule, prefix_digest, schedule_digest
+from dataservice.indexes import RowIndexes
+from dataservice.reading import Places, RowReader
+from dataservice.schedule import Position
+from dataservice.store import Store
+
+__all__ = ["Batch", "BatchDataset", "Block", "batches"]
+
+Batch = dict[str, Any]
+"""step, length, packed and the arrays of `RowReader.read`."""
+
+Block = Callable[[Bucket], tuple[slice, slice]]
+"""The rows and columns of a bucket's global batch that this process holds."""
+
+# Rows whose order is computed and which are looked up in one call: short calls would cost more than the reading.
+_ROWS_AHEAD = 8192
+
+
+def batches(
+    store: Store,
+    config: DataConfig,
+    *,
+    start_step: int = 0,
+    num_steps: int | None = None,
+    block: Block | None = None,
+) -> grain.IterDataset:
+    """Return the batches of steps start_step to num_steps - 1 (None: to the end of the last epoch).
+
+    An element is a dict: step, length and packed (int, int, bool); inputs and targets, uint16 or uint32 (rows,
+    length); and weights, float32 (rows,), 0 for rows that fill the last batch; or in packed batches, instead,
+    segments, int32 (rows, length), 1, 2, ... for each tail and 0 for padding, which has no loss. `block` picks the
+    rows and columns of the global batch that this process holds (None: all). Made `config.prefetch` batches ahead by
+    a thread; close the iterator when done.
+    """
+    dataset = BatchDataset(store, config, start_step=start_step, num_steps=num_steps, block=block)
+    return ThreadPrefetchIterDataset(dataset, prefetch_buffer_size=config.prefetch) if config.prefetch else dataset
+
+
+class BatchDataset(grain.IterDataset):
+    """The batches of a run, made when asked for; see `batches`."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: DataConfig,
+        *,
+        start_step: int = 0,
+        num_steps: int | None = None,
+        block: Block | None = None,
+    ) -> None:
+        super().__init__()
+        self.store = store
+        self.config = config
+        self.start_step = start_step
+        self.num_steps = num_steps
+        self.block = block
+
+    def __iter__(self) -> "BatchIterator":
+        return BatchIterator(self)
+
+
+class BatchIterator(grain.DatasetIterator):
+    """Iterator over a `BatchDataset`; its state is {"step", "data", "schedule"}: the next step and two digests."""
+
+    def __init__(self, dataset: BatchDataset) -> None:
+        super().__init__()
+        self._dataset = dataset
+        indexes = RowIndexes(dataset.store, dataset.config)
+        self._schedule = open_schedule(dataset.store, dataset.config, indexes)
+        self._reader = RowReader(dataset.store, self._schedule, indexes)
+        self._schedule_digest = schedule_digest(dataset.config)
+        self._step = dataset.start_step
+        # For each bucket, the batches that were looked up ahead: (epoch, number of the first, where their rows are).
+        self._ahead: dict[int, tuple[int, int, Places]] = {}
+
+    def __next__(self) -> Batch:
+        self._assert_not_closed()
+        position = None
+        if self._dataset.num_steps is None or self._step < self._dataset.num_steps:
+            position = self._schedule.locate(self._step)
+        if position is None:
+            raise StopIteration
+        bucket = self._schedule.buckets[position.bucket]
+        _, columns = self._block(bucket)
+        arrays = self._reader.read(position.bucket, self._places(position), columns)
+        batch = {"step": self._step, "length": bucket.length, "packed": bucket.packed, **arrays}
+        self._step += 1
+        return batch
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the next step, the digest of the data that the steps before it used, and that of the schedule."""
+        data = prefix_digest(self._dataset.store, self._schedule, self._step)
+        return {"step": self._step, "data": data, "schedule": self._schedule_digest}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go to a step; raises `DataError` when the state is of other settings or other data."""
+        if state["schedule"] != self._schedule_digest:
+            _refuse("schedule", self._schedule_digest, state["schedule"], "restore the data.* settings of the run")
+        data = prefix_digest(self._dataset.store, self._schedule, state["step"])
+        if state["data"] != data:
+            _refuse("data", data, state["data"], "use the store of the run, or start another run")
+        self._step = int(state["step"])
+
+    def _block(self, bucket: Bucket) -> tuple[slice, slice]:
+        return (slice(None), slice(None)) if self._dataset.block is None else self._dataset.block(bucket)
+
+    def _places(self, position: Position) -> Places:
+        """Return where this process's rows of the batch are, looking up several batches of the bucket in one call."""
+        epoch, first, places = self._ahead.get(position.bucket, (-1, 0, None))
+        at = position.batch - first
+        if places is None or epoch != position.epoch or not 0 <= at < len(places.shards):
+            num_batches = _ROWS_AHEAD * self._schedule.buckets[position.bucket].length
+            num_batches = max(1, num_batches // self._dataset.config.tokens_per_step)
+            rows, _ = self._block(self._schedule.buckets[position.bucket])
+            places = self._reader.place(position.bucket, self._schedule.rows(position, num_batches)[:, rows])
+            self._ahead[position.bucket] = (position.epoch, position.batch, places)
+            at = 0
+        return Places(places.shards[at], places.starts[at])
+
+
+def _refuse(thing: str, expected: str, got: str, remedy: str) -> None:
+    raise DataError(f"{thing} digest of the checkpoint must be {expected[:12]}, got {got[:12]}; {remedy}")
