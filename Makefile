@@ -1,0 +1,35 @@
+# Everything runs in .venv, made on first use; constraints.txt pins the tested versions.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-slow check clean
+
+demo: .venv/installed
+	$(BIN)/python train.py
+
+test: .venv/installed-dev
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+test-slow: .venv/installed-dev
+	$(BIN)/python -m pytest -m "slow and not gpu"
+
+check: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python must be 3.11 or newer; set PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+# Keeps runs/ and cache/: what was trained is not rubbish.
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,70 @@
+import pytest
+
+from training.config import load_config
+from training.errors import ConfigError, TrainingError
+from training.run import Run, run_of
+
+EMPTY = "empty.yaml"
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    (tmp_path / EMPTY).write_text("")
+    monkeypatch.chdir(tmp_path)
+
+
+def run_for(*arguments):
+    return run_of(load_config([EMPTY, *arguments]), [EMPTY, *arguments])
+
+
+def test_overrides_make_another_run_and_the_file_alone_its_own():
+    assert run_for().folder.as_posix() == "runs/empty"
+    tried = run_for("model.num_layers=2", "train.num_steps=3")
+    assert tried.folder.name.startswith("empty-")
+    assert tried == run_for("train.num_steps=3", "model.num_layers=2")
+    assert tried != run_for("model.num_layers=3", "train.num_steps=3")
+    assert run_for("model.num_layers=2", "train.run=here").folder.as_posix() == "here"
+
+
+def test_processes_of_one_run_share_its_folder():
+    explicit = ["distributed.mode=explicit", "distributed.coordinator=a:1", "distributed.num_processes=2"]
+    assert run_for(*explicit, "distributed.process_id=0") == run_for(*explicit, "distributed.process_id=1") == run_for()
+
+
+def test_changed_setting_is_refused_and_free_ones_are_not():
+    run = run_for()
+    run.write_config(load_config([EMPTY]))
+    run.check_config(load_config([EMPTY, "train.num_steps=7", "train.log_every=3", "data.workers=2"]))
+    with pytest.raises(ConfigError, match=r"model.dim must be 768 in runs/empty, as it was there, got 96"):
+        run.check_config(load_config([EMPTY, "model.dim=96"]))
+
+
+def test_every_setting_survives_the_run_folder():
+    config = load_config([EMPTY, "data.mixture={64: 1e6}", "optimizer.epsilon=1e-7", "corpus.paths=[a, b]"])
+    run = run_for()
+    run.write_config(config)
+    run.check_config(config)
+
+
+def test_second_process_is_refused_and_the_lock_ends_with_its_holder():
+    run = Run(run_for().folder)
+    held = run.lock()
+    with pytest.raises(TrainingError, match="one process at a time"):
+        run.lock()
+    held.close()
+    run.lock().close()
+
+
+def test_only_a_closing_row_and_a_plot_finish_a_run():
+    run = run_for()
+    run.folder.mkdir(parents=True)
+    metrics = run.folder / "metrics.jsonl"
+    metrics.write_text('{"step": 5, "tokens": 1, "seconds": 1.0}\n')
+    run.plot.touch()
+    assert run.finished_row(5) is None
+    metrics.write_text('{"step": 5, "tokens": 1, "seconds": 1.0, "finished": true}\n')
+    assert run.finished_row(5) is not None
+    assert run.finished_row(6) is None
+    assert run.finished_row(None) is not None
+    run.plot.unlink()
+    assert run.finished_row(5) is None

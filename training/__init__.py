@@ -1,0 +1,1 @@
+"""A run: settings, optimizer, compiled steps, checkpoints, metrics and held-out loss."""

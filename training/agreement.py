@@ -1,0 +1,44 @@
+"""All processes of a run must mean the same run: checked before anything is trained."""
+
+import hashlib
+
+import jax
+import numpy as np
+
+from training.errors import TrainingError
+
+
+def check_agreement(**digests: str) -> None:
+    """Compare named digests across the processes.
+
+    Raises:
+        TrainingError: on every process, naming what differs and which process differs from process 0.
+    """
+    if jax.process_count() == 1:
+        return
+    from jax.experimental import multihost_utils
+
+    mine = np.stack([_as_bytes(text) for text in digests.values()])
+    # all: (process, digest, byte).
+    gathered = np.asarray(multihost_utils.process_allgather(mine))
+    for index, name in enumerate(digests):
+        differing = [
+            process for process in range(len(gathered)) if (gathered[process, index] != gathered[0, index]).any()
+        ]
+        if differing:
+            raise TrainingError(
+                f"{name} must be the same on every process, got another on process {differing[0]} than on process 0; "
+                "start all processes with the same config, store and tokenizer"
+            )
+
+
+def wait_for_first(name: str) -> None:
+    """Let process 0 finish what it does first; the others wait here."""
+    if jax.process_count() > 1:
+        from jax.experimental import multihost_utils
+
+        multihost_utils.sync_global_devices(name)
+
+
+def _as_bytes(text: str) -> np.ndarray:
+    return np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)

@@ -1,0 +1,100 @@
+"""Every step is compiled before the first one is taken: one executable a bucket, several at a time, longest first."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import optax
+from jax.sharding import NamedSharding, PartitionSpec
+
+import model
+from dataservice.buckets import Bucket
+from training.step import State, StepSpec, abstract_state, batch_shapes, make_evaluation_step, make_train_step
+
+
+class CompiledStep(NamedTuple):
+    """An executable of one bucket and what it took to make it."""
+
+    bucket: Bucket
+    call: Any
+    seconds: float
+    temporary_bytes: int
+    flops_per_token: float
+
+
+def compile_train_steps(
+    spec: StepSpec,
+    optimizer: optax.GradientTransformation,
+    learning_rate: optax.Schedule,
+    buckets: Sequence[Bucket],
+    token_dtype: Any,
+    progress: Callable[..., None],
+) -> dict[Bucket, CompiledStep]:
+    """Compile the train step for each bucket; the state is donated and keeps its sharding."""
+    state = abstract_state(spec, optimizer)
+    shardings = (jax.tree.map(lambda leaf: leaf.sharding, state), replicated(spec))
+    step = jax.jit(make_train_step(spec, optimizer, learning_rate), donate_argnums=0, out_shardings=shardings)
+    jobs = [(bucket, (state, batch_shapes(spec, bucket, token_dtype))) for bucket in buckets]
+    return _compile_all(step, jobs, spec, progress, "compile train step")
+
+
+def compile_evaluation_steps(
+    spec: StepSpec,
+    optimizer: optax.GradientTransformation,
+    buckets: Sequence[Bucket],
+    token_dtype: Any,
+    progress: Callable[..., None],
+) -> dict[Bucket, CompiledStep]:
+    """Compile the evaluation step for each bucket."""
+    state: State = abstract_state(spec, optimizer)
+    lengths = jax.ShapeDtypeStruct((spec.vocab_size,), "int32", sharding=replicated(spec))
+    step = jax.jit(make_evaluation_step(spec), out_shardings=replicated(spec))
+    jobs = [(bucket, (state["params"], batch_shapes(spec, bucket, token_dtype), lengths)) for bucket in buckets]
+    return _compile_all(step, jobs, spec, progress, "compile evaluation step")
+
+
+def replicated(spec: StepSpec) -> NamedSharding:
+    """The sharding of what every device holds whole."""
+    return NamedSharding(spec.mesh, PartitionSpec())
+
+
+def compilation_table(steps: Iterable[CompiledStep], tokens_per_step: int) -> list[str]:
+    """Lines of a table: length, rows, compile seconds, temporary memory, FLOPs per token."""
+    lines = [f"{'length':>8} {'rows':>6} {'compile s':>10} {'temporary':>10} {'MFLOP/token':>12}"]
+    for step in steps:
+        name = f"{step.bucket.length}{'p' if step.bucket.packed else ''}"
+        rows = tokens_per_step // step.bucket.length
+        memory = f"{step.temporary_bytes / 2**20:.0f} MiB"
+        lines.append(f"{name:>8} {rows:>6} {step.seconds:>10.1f} {memory:>10} {step.flops_per_token / 1e6:>12.1f}")
+    return lines
+
+
+def _compile_all(step, jobs, spec: StepSpec, progress, phase: str) -> dict[Bucket, CompiledStep]:
+    """Half of the cores compile at once: XLA itself uses threads, and memory grows with each compilation."""
+    compiled: dict[Bucket, CompiledStep] = {}
+    # Tracing holds the interpreter lock, so it is done here and only compiling is left to the threads. On several
+    # processes the order of compilation must be the same everywhere.
+    workers = 1 if jax.process_count() > 1 else max(1, (os.cpu_count() or 2) // 2)
+    with ThreadPoolExecutor(workers) as pool:
+        pending = [(bucket, pool.submit(_compile, step.lower(*arguments), bucket, spec)) for bucket, arguments in jobs]
+        for done, (bucket, future) in enumerate(pending):
+            progress(phase, done, len(jobs), note=f"length {bucket.length}")
+            compiled[bucket] = future.result()
+    progress(phase, len(jobs), len(jobs))
+    return compiled
+
+
+def _compile(lowered, bucket: Bucket, spec: StepSpec) -> CompiledStep:
+    start = time.perf_counter()
+    executable = lowered.compile()
+    memory = executable.memory_analysis()
+    return CompiledStep(
+        bucket=bucket,
+        call=executable,
+        seconds=time.perf_counter() - start,
+        temporary_bytes=getattr(memory, "temp_size_in_bytes", 0) or 0,
+        flops_per_token=model.flops_per_token(spec.model, spec.vocab_size, bucket.length),
+    )

@@ -1,0 +1,97 @@
+"""The process and its devices: memory allocator, processes, compilation cache, mesh."""
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+import jax
+from jax.sharding import Mesh
+
+from training.errors import TrainingError
+from training.settings import DistributedConfig
+
+# glibc's mallopt parameters (malloc.h) and the values that keep large XLA buffers mapped between steps.
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -2, -4, -8
+_LARGE = 512 * 2**20
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc to keep freed memory instead of giving every step's buffers back to the kernel.
+
+    On CPU the page faults of re-mapping cost up to a quarter of a large step. The same as the environment variables
+    MALLOC_MMAP_MAX_=0 and so on, but from within, so that no user needs to know. Does nothing without glibc.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return
+    mallopt(_M_ARENA_MAX, 1)
+    mallopt(_M_MMAP_MAX, 0)
+    mallopt(_M_TRIM_THRESHOLD, _LARGE)
+    mallopt(_M_TOP_PAD, _LARGE // 8)
+
+
+def join_processes(config: DistributedConfig) -> None:
+    """Connect this process with the others of the run; nothing to do for one.
+
+    Raises:
+        TrainingError: the others cannot be reached.
+    """
+    if config.mode == "single":
+        return
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    try:
+        if config.mode == "auto":
+            jax.distributed.initialize()
+        else:
+            jax.distributed.initialize(config.coordinator, config.num_processes, config.process_id)
+    except (RuntimeError, ValueError) as error:
+        raise TrainingError(
+            f"distributed: all processes must reach the coordinator, got {str(error).splitlines()[0]}; "
+            "check distributed.coordinator and that every process was started"
+        ) from None
+
+
+def use_compilation_cache() -> None:
+    """Keep compiled steps in one folder of the user's, whatever their size and compile time.
+
+    DYADLM_COMPILE_CACHE names another folder. XLA's own caches stay off: their path would become part of every key.
+    """
+    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    folder = Path(os.environ.get("DYADLM_COMPILE_CACHE", home / "dyadlm" / "compile"))
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+
+
+def describe_devices(mesh: Mesh) -> str:
+    """One line: how many devices of which kind, in how many processes."""
+    device = mesh.devices.flat[0]
+    processes = f" in {jax.process_count()} processes" if jax.process_count() > 1 else ""
+    return f"{mesh.size} x {device.device_kind}{processes}"
+
+
+# Dense bfloat16 peaks in FLOP/s a device, from the makers' data sheets; matched by the start of the device kind.
+_PEAK_FLOPS = {
+    "NVIDIA A100": 312e12,
+    "NVIDIA H100": 989e12,
+    "NVIDIA H200": 989e12,
+    "NVIDIA B200": 2250e12,
+    "TPU v4": 275e12,
+    "TPU v5 lite": 197e12,
+    "TPU v5p": 459e12,
+    "TPU v5": 459e12,
+    "TPU v6 lite": 918e12,
+}
+
+
+def peak_flops(mesh: Mesh) -> float | None:
+    """Peak FLOP/s of all devices of the mesh; None for devices without a published one, such as CPUs."""
+    kind = mesh.devices.flat[0].device_kind
+    for name, peak in _PEAK_FLOPS.items():
+        if kind.startswith(name):
+            return peak * mesh.size
+    return None

@@ -1,0 +1,65 @@
+"""The end of a run: the plot, the sample, the numbers to remember."""
+
+from typing import Any
+
+import jax
+
+import model
+from tokenizer import Tokenizer
+from training.config import Config
+from training.heldout import unigram_entropy
+from training.loop import Loop
+from training.plots import plot_loss
+from training.run import Run
+from training.step import State
+
+
+def close_run(
+    run: Run, config: Config, state: State, loop: Loop, held_out: list[dict[str, Any]], tokenizer: Tokenizer
+) -> None:
+    """Sample, draw loss.png, log the closing row (what marks the run as finished) and print what was written."""
+    sample = sample_text(config, state, tokenizer)
+    entropy = unigram_entropy(held_out, tokenizer.vocab_size) if held_out else None
+    final = next((row for row in reversed(loop.log.rows) if "held_out_loss" in row), {})
+    closing: dict[str, Any] = {"step": loop.step, "tokens": loop.tokens, "seconds": loop.log.seconds}
+    if final:
+        closing |= {"held_out_loss": final["held_out_loss"], "unigram_entropy": entropy}
+    if sample:
+        closing["sample"] = sample
+    if jax.process_index() == 0:
+        plot_loss(loop.log.rows, run.plot, title=run.folder.name, unigram_entropy=entropy)
+    loop.log.write(closing | {"finished": True})
+    loop.log.close()
+    report(run, closing)
+
+
+def sample_text(config: Config, state: State, tokenizer: Tokenizer) -> str:
+    """train.sample_prompt and what the model goes on with; "" when no sample is asked for."""
+    prompt = config.train.sample_prompt
+    if not prompt or jax.process_count() > 1:
+        return ""
+    begin = tokenizer.special_tokens["<eod>"]
+    ids = model.generate(
+        state["params"],
+        config.model,
+        [begin, *tokenizer.encode(prompt)],
+        max_new_tokens=config.train.sample_tokens,
+        temperature=0.7,
+        top_k=40,
+        seed=config.train.seed,
+        stop_ids=(begin,),
+    )
+    return prompt + tokenizer.decode([id for id in ids if id != begin])
+
+
+def report(run: Run, closing: dict[str, Any]) -> None:
+    """Print the result and where everything lies."""
+    print(f"finished: {closing['step']} steps, {closing['tokens']:,} tokens, {closing['seconds']:.0f} s of training")
+    if "held_out_loss" in closing:
+        print(
+            f"held-out loss {closing['held_out_loss']:.4f} nats per token; "
+            f"unigram entropy of the same tokens {closing['unigram_entropy']:.4f}"
+        )
+    if "sample" in closing:
+        print("sample:\n" + "\n".join("  | " + line for line in closing["sample"].splitlines()))
+    print(f"wrote {run.folder}/: config.yaml tokenizer/ metrics.jsonl events.* checkpoints/ loss.png")

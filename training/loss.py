@@ -1,0 +1,94 @@
+"""Next-token cross-entropy, in chunks when the logits would not fit."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array, Float, Int
+
+LOGITS_BYTES = 2**28
+"""Most bytes of float32 logits that are held at once on a device: 256 MiB."""
+
+
+class LossSums(NamedTuple):
+    """Sums over real targets, float32 scalars: negative log-likelihood in nats, squared log-normaliser, count."""
+
+    nll: Float[Array, ""]
+    z: Float[Array, ""]
+    count: Float[Array, ""]
+
+
+def cross_entropy(
+    hidden_BLD: Float[Array, "B L D"],
+    head_VD: Float[Array, "V D"],
+    targets_BL: Int[Array, "B L"],
+    weights_BL: Float[Array, "B L"],
+    *,
+    mesh: Mesh | None = None,
+    spec: PartitionSpec | None = None,
+    chunk_tokens: int = 0,
+) -> LossSums:
+    """Sum the cross-entropy of the targets under softmax(hidden @ head.T), each target times its weight.
+
+    On several devices every device sums over the tokens it holds (`spec`: how rows and sequence lie on the mesh).
+    `chunk_tokens` tokens of a device are turned into logits at once (0: chosen from LOGITS_BYTES); chunks are
+    recomputed in the backward pass, so that only one chunk's logits ever exist.
+    """
+    if mesh is None or mesh.size == 1 or spec is None:
+        return _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens)
+
+    def sums_of_shard(hidden_BLD, head_VD, targets_BL, weights_BL):
+        sums = _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens)
+        return jax.tree.map(lambda x: jax.lax.psum(x, mesh.axis_names), sums)
+
+    in_specs = (PartitionSpec(*spec, None), PartitionSpec(), spec, spec)
+    sharded = jax.shard_map(sums_of_shard, mesh=mesh, in_specs=in_specs, out_specs=PartitionSpec(), check_vma=False)
+    return sharded(hidden_BLD, head_VD, targets_BL, weights_BL)
+
+
+def chunk_count(tokens: int, vocab_size: int, chunk_tokens: int) -> int:
+    """Smallest power of two of equal chunks of which none exceeds the limit.
+
+    >>> chunk_count(65536, 32768, 0), chunk_count(4096, 2048, 0), chunk_count(4096, 2048, 1024)
+    (32, 1, 4)
+    """
+    limit = chunk_tokens or max(1, LOGITS_BYTES // (4 * vocab_size))
+    chunks = 1
+    while tokens % (2 * chunks) == 0 and tokens // chunks > limit:
+        chunks *= 2
+    return chunks
+
+
+def _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens: int) -> LossSums:
+    tokens = targets_BL.size
+    chunks = chunk_count(tokens, head_VD.shape[0], chunk_tokens)
+    # C: chunks, T: tokens of a chunk.
+    hidden_CTD = hidden_BLD.reshape(chunks, tokens // chunks, hidden_BLD.shape[-1])
+    targets_CT = targets_BL.reshape(chunks, -1)
+    weights_CT = weights_BL.reshape(chunks, -1)
+    if chunks == 1:
+        return _chunk_sums(hidden_CTD[0], head_VD, targets_CT[0], weights_CT[0])
+
+    @jax.checkpoint
+    def add_chunk(total: LossSums, chunk) -> tuple[LossSums, None]:
+        hidden_TD, targets_T, weights_T = chunk
+        return jax.tree.map(jnp.add, total, _chunk_sums(hidden_TD, head_VD, targets_T, weights_T)), None
+
+    zero = jnp.zeros((), jnp.float32)
+    total, _ = jax.lax.scan(add_chunk, LossSums(zero, zero, zero), (hidden_CTD, targets_CT, weights_CT))
+    return total
+
+
+def _chunk_sums(hidden_TD, head_VD, targets_T, weights_T) -> LossSums:
+    """The head is cast here, inside the chunk, so that its gradient is accumulated over chunks in float32."""
+    logits_TV = jnp.einsum("TD,VD->TV", hidden_TD, head_VD.astype(hidden_TD.dtype), preferred_element_type=jnp.float32)
+    normalizer_T = jax.nn.logsumexp(logits_TV, axis=-1)
+    # A mask instead of a gather: its gradient is elementwise, where a gather's is a scatter.
+    is_target_TV = jax.lax.broadcasted_iota(jnp.int32, logits_TV.shape, 1) == targets_T[:, None]
+    target_logit_T = jnp.sum(jnp.where(is_target_TV, logits_TV, 0.0), axis=-1)
+    return LossSums(
+        nll=jnp.sum((normalizer_T - target_logit_T) * weights_T),
+        z=jnp.sum(jnp.square(normalizer_T) * weights_T),
+        count=jnp.sum(weights_T),
+    )

@@ -1,0 +1,40 @@
+"""Which part of a global batch a process holds, and how it gets onto its devices."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+
+from dataservice.buckets import Bucket
+from training.step import StepSpec, batch_shapes
+
+Block = tuple[slice, slice]
+
+
+def process_block(sharding: NamedSharding, shape: tuple[int, int]) -> Block:
+    """The rows and columns of a [rows, length] batch that this process's devices hold.
+
+    Devices of a process are neighbours on the mesh, so what they hold is one rectangle.
+    """
+    indices = sharding.addressable_devices_indices_map(shape).values()
+    bounds = [[index[axis].indices(shape[axis])[:2] for index in indices if index is not None] for axis in (0, 1)]
+    rows, columns = (slice(min(low for low, _ in axis), max(high for _, high in axis)) for axis in bounds)
+    return rows, columns
+
+
+def block_of(spec: StepSpec, bucket: Bucket) -> Block:
+    """The block of a bucket's batches that this process holds."""
+    inputs = batch_shapes(spec, bucket, np.uint16)["inputs"]
+    assert isinstance(inputs.sharding, NamedSharding)
+    rows, length = inputs.shape
+    return process_block(inputs.sharding, (rows, length))
+
+
+def place_batch(batch: Mapping[str, Any], shapes: Mapping[str, jax.ShapeDtypeStruct]) -> dict[str, jax.Array]:
+    """Put this process's block of a batch onto its devices, as parts of the global arrays of `shapes`."""
+    return {
+        name: jax.make_array_from_process_local_data(shape.sharding, batch[name], shape.shape)
+        for name, shape in shapes.items()
+    }

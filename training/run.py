@@ -1,0 +1,138 @@
+"""The folder of a run: RUN/{config.yaml, tokenizer/, metrics.jsonl, events.*, checkpoints/STEP/, loss.png}."""
+
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import yaml
+
+from training.config import DEFAULT_CONFIG, Config, config_yaml, parse_arguments, resolved_settings
+from training.errors import ConfigError, TrainingError
+from training.metrics import read_rows
+
+FREE_SETTINGS = (
+    "train.run",
+    "train.num_steps",
+    "train.log_every",
+    "train.evaluate_every",
+    "train.checkpoint_every",
+    "train.keep_checkpoints",
+    "train.max_bad_steps",
+    "train.sample_prompt",
+    "train.sample_tokens",
+    "train.tensorboard",
+    "data.cache",
+    "data.epochs",
+    "data.prefetch",
+    "data.workers",
+    "distributed",
+)
+"""Settings that a run may be started again with another value of: they change none of the steps already taken."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run's folder."""
+
+    folder: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.folder / "checkpoints"
+
+    @property
+    def tokenizer(self) -> Path:
+        """Folder of the tokenizer."""
+        return self.folder / "tokenizer"
+
+    @property
+    def plot(self) -> Path:
+        """The loss plot."""
+        return self.folder / "loss.png"
+
+    def finished_row(self, num_steps: int | None) -> dict[str, Any] | None:
+        """The row that closes a finished run of at least `num_steps` steps, or None."""
+        rows = list(read_rows(self.folder / "metrics.jsonl"))
+        if rows and "finished" in rows[-1] and self.plot.exists() and rows[-1]["step"] >= (num_steps or 0):
+            return rows[-1]
+        return None
+
+    def check_config(self, config: Config) -> None:
+        """Refuse to go on with settings that the steps already taken did not have.
+
+        Raises:
+            ConfigError: names the first such setting and both values.
+        """
+        path = self.folder / "config.yaml"
+        if not path.exists():
+            return
+        was = _flatten(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+        now = _flatten(resolved_settings(config))
+        for key in now:
+            if key in was and was[key] != now[key] and not _is_free(key):
+                raise ConfigError(
+                    f"{key} must be {was[key]} in {self.folder}, as it was there, got {now[key]}; "
+                    "choose another folder with train.run=... or delete this one"
+                )
+
+    def write_config(self, config: Config) -> None:
+        """Write config.yaml, every setting resolved."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        beside = self.folder / ".config.yaml.tmp"
+        beside.write_text(config_yaml(config), encoding="utf-8")
+        beside.replace(self.folder / "config.yaml")
+
+    def lock(self) -> TextIO:
+        """Take the run for this process until it ends, however it ends; keep the returned file.
+
+        Raises:
+            TrainingError: another process is training this run.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = (self.folder / ".lock").open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            owner = file.read().strip()
+            raise TrainingError(
+                f"run must be trained by one process at a time, got {self.folder}, which process {owner} is training; "
+                "wait for it or choose another train.run=..."
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        return file
+
+
+def run_of(config: Config, arguments: Sequence[str]) -> Run:
+    """The run that a command line means: train.run, or runs/NAME of the config file, with a digest of the overrides.
+
+    Overrides make another run, so that trying a setting never touches the run of the file itself.
+    """
+    if config.train.run is not None:
+        return Run(Path(config.train.run))
+    path, overrides = parse_arguments(arguments)
+    told = sorted((key, value) for key, value in overrides if not key.startswith("distributed."))
+    suffix = "-" + hashlib.sha256(json.dumps(told).encode()).hexdigest()[:6] if told else ""
+    return Run(Path("runs") / ((path or DEFAULT_CONFIG).stem + suffix))
+
+
+def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, dict) and not prefix:
+            flat |= _flatten(value, f"{key}.")
+        else:
+            flat[prefix + str(key)] = value
+    return flat
+
+
+def _is_free(key: str) -> bool:
+    return key in FREE_SETTINGS or key.split(".")[0] in FREE_SETTINGS

@@ -1,0 +1,118 @@
+"""Settings of the optimizer, the run and its processes."""
+
+import dataclasses
+from typing import Literal
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """AdamW with a warm-up and a decay."""
+
+    learning_rate: float = 3e-3
+    """Peak learning rate."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """What follows the warm-up: a cosine down to final_fraction of the peak, or the peak until the end."""
+    warmup_steps: int = 100
+    """Steps of linear warm-up from zero."""
+    final_fraction: float = 0.1
+    """Last learning rate as a fraction of the peak."""
+    beta1: float = 0.9
+    """Decay of the first moment."""
+    beta2: float = 0.95
+    """Decay of the second moment."""
+    epsilon: float = 1e-8
+    """Added to the root of the second moment."""
+    weight_decay: float = 0.033
+    """Decoupled weight decay; applied to matrices, never to embeddings, norm gains or other vectors."""
+    clip_norm: float = 1.0
+    """Largest global norm of the gradient; 0 switches clipping off."""
+    z_loss: float = 1e-4
+    """Weight of the squared log-normaliser of the output distribution in the loss."""
+
+    def __post_init__(self) -> None:
+        _check_positive("learning_rate", self.learning_rate)
+        _check_positive("epsilon", self.epsilon)
+        for name in ("warmup_steps", "weight_decay", "clip_norm", "z_loss"):
+            _check_not_negative(name, getattr(self, name))
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
+        if not 0 <= self.final_fraction <= 1:
+            raise ValueError(f"final_fraction must be between 0 and 1, got {self.final_fraction}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How long to train, what to write and when."""
+
+    run: str | None = None
+    """Folder of the run: config, tokenizer, metrics, checkpoints, plot. Started again, a run goes on where it was.
+    null: runs/NAME of the config file; with overrides on the command line a short digest of them is added."""
+    num_steps: int | None = None
+    """Optimizer steps; null: all steps of data.epochs epochs (needs a store that is complete)."""
+    seed: int = 0
+    """Seed of the initial parameters and of the sample."""
+    log_every: int = 10
+    """Steps between two rows of metrics."""
+    evaluate_every: int = 500
+    """Steps between two evaluations on held-out documents; the last step is always evaluated. 0: only the last."""
+    evaluate_batches: int = 8
+    """Most batches of each length in an evaluation; 0: no evaluation at all."""
+    checkpoint_every: int = 500
+    """Steps between two checkpoints; there is always one before an evaluation, at SIGTERM and at the end."""
+    keep_checkpoints: int = 2
+    """Latest checkpoints that are kept."""
+    max_bad_steps: int = 5
+    """Steps in a row with a non-finite loss or gradient (each is skipped) after which the run stops."""
+    loss_chunk_tokens: int = 0
+    """Tokens whose logits are held at once; 0: chosen so that they stay under about 256 MiB a device."""
+    sample_prompt: str = ""
+    """Text that the trained model goes on from at the end; empty: no sample."""
+    sample_tokens: int = 128
+    """Tokens of the sample."""
+    tensorboard: bool = True
+    """Write TensorBoard events beside metrics.jsonl."""
+
+    def __post_init__(self) -> None:
+        if self.num_steps is not None:
+            _check_positive("num_steps", self.num_steps)
+        for name in ("log_every", "checkpoint_every", "keep_checkpoints", "max_bad_steps", "sample_tokens"):
+            _check_positive(name, getattr(self, name))
+        for name in ("evaluate_every", "evaluate_batches", "loss_chunk_tokens"):
+            _check_not_negative(name, getattr(self, name))
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed must be at least 0 and below 2**32, got {self.seed}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DistributedConfig:
+    """Which of several processes this one is; leave as it is for one process."""
+
+    mode: Literal["single", "auto", "explicit"] = "single"
+    """single: one process; auto: ask Slurm, Open MPI or the TPU pod; explicit: the three settings below."""
+    coordinator: str | None = None
+    """host:port of process 0 (explicit)."""
+    num_processes: int | None = None
+    """How many processes take part (explicit)."""
+    process_id: int | None = None
+    """Which of them this one is, from 0 (explicit)."""
+
+    def __post_init__(self) -> None:
+        given = (self.coordinator, self.num_processes, self.process_id)
+        if self.mode == "explicit" and None in given:
+            raise ValueError(
+                "mode explicit must come with coordinator, num_processes and process_id, got "
+                f"coordinator={self.coordinator}, num_processes={self.num_processes}, process_id={self.process_id}"
+            )
+        if self.mode != "explicit" and given != (None, None, None):
+            raise ValueError(f"mode must be explicit when coordinator or process numbers are given, got {self.mode}")
+
+
+def _check_positive(name: str, value: float) -> None:
+    if value <= 0:
+        raise ValueError(f"{name} must be above 0, got {value}")
+
+
+def _check_not_negative(name: str, value: float) -> None:
+    if value < 0:
+        raise ValueError(f"{name} must be at least 0, got {value}")
