@@ -1,1 +1,78 @@
-"""Documents to batches: the token store, its decomposition into length buckets, the schedule and the loader."""
+"""Documents to batches: the token store, its decomposition into length buckets, the schedule and the loader.
+
+    store = dataservice.open_data(corpus, config, tokenizer)
+    for batch in dataservice.batches(store, config):
+        batch["inputs"], batch["targets"]
+
+Names are imported when first used, so that a command line answers at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+# Not put off: `buckets` names a module as well, which would take the function's place when it is imported later.
+from dataservice.buckets import Bucket, buckets, rows_per_step
+from dataservice.config import DataConfig
+from dataservice.errors import DataError, IngestError, StoreError
+
+if TYPE_CHECKING:
+    from dataservice.held_out import held_out_batches
+    from dataservice.identity import data_digest, schedule_digest
+    from dataservice.loader import batches
+    from dataservice.opening import open_data
+    from dataservice.preparation import PrepareReport, prepare
+    from dataservice.schedule import Position, Schedule
+    from dataservice.store import ShardTable, Store, TokenFormat, write_store
+    from dataservice.verification import Problem, verify
+    from dataservice.windows import Windows
+
+__all__ = [
+    "Bucket",
+    "DataConfig",
+    "DataError",
+    "IngestError",
+    "Position",
+    "PrepareReport",
+    "Problem",
+    "Schedule",
+    "ShardTable",
+    "Store",
+    "StoreError",
+    "TokenFormat",
+    "Windows",
+    "batches",
+    "buckets",
+    "data_digest",
+    "held_out_batches",
+    "open_data",
+    "prepare",
+    "rows_per_step",
+    "schedule_digest",
+    "verify",
+    "write_store",
+]
+
+_MODULES = {
+    "Position": "schedule",
+    "PrepareReport": "preparation",
+    "Problem": "verification",
+    "Schedule": "schedule",
+    "ShardTable": "store",
+    "Store": "store",
+    "TokenFormat": "store",
+    "Windows": "windows",
+    "batches": "loader",
+    "data_digest": "identity",
+    "held_out_batches": "held_out",
+    "open_data": "opening",
+    "prepare": "preparation",
+    "schedule_digest": "identity",
+    "verify": "verification",
+    "write_store": "store",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'dataservice' has no attribute {name!r}")
+    return getattr(import_module(f"dataservice.{_MODULES[name]}"), name)

@@ -77,7 +77,7 @@ def main() -> int:
     """Prepares what the parent asks for on standard input."""
     parent, corpus, artefact, output, workers = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
-    from dataservice.prepare import prepare
+    from dataservice.preparation import prepare
     from tokenizer import Tokenizer
 
     try:

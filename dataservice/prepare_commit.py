@@ -61,8 +61,8 @@ class PairedWriter:
             self._held_out.commit([shard.held_out for shard in prepared if shard.held_out is not None])
         self._training.commit([shard.record for shard in prepared])
 
-    def clear_leftovers(self) -> None:
-        """Removes what killed runs left."""
+    def close(self) -> None:
+        """Removes what is not whole, and, once the store is complete, shards of inputs that are no longer there."""
         for writer in (self._training, self._held_out):
             if writer is not None:
                 writer.clear_leftovers()

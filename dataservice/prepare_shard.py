@@ -59,20 +59,14 @@ def find_prepared(task: ShardTask) -> PreparedShard | None:
 def prepare_shard(task: ShardTask) -> PreparedShard:
     """Reads, tokenizes and writes a shard, unless that was done before.
 
-    Raises the errors of the corpus, and StoreError when the store cannot be written (a full disk, say); either leaves
-    no part of the shard behind.
+    Raises the errors of the corpus, and OSError when the store cannot be written (a full disk, say); either leaves no
+    part of the shard behind.
     """
     start = time.perf_counter()
     prepared = find_prepared(task)
     if prepared is not None:
         return prepared
-    try:
-        record, held_out = _write_shard(task)
-    except OSError as error:
-        raise StoreError(
-            f"store {task.store} must be writable, got {error.strerror or error}; mend that and run again: "
-            "the shards that are finished are kept"
-        ) from error
+    record, held_out = _write_shard(task)
     return PreparedShard(record=record, held_out=held_out, seconds=time.perf_counter() - start)
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "read_sealed_json",
     "replace_file",
     "seal_file",
+    "sealed_json",
     "sync_directory",
     "write_sealed_json",
 ]

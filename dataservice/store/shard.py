@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dataservice.store.files import read_sealed_json, replace_file, seal_file, sync_directory, write_sealed_json
+from dataservice.store.files import read_sealed_json, seal_file, sealed_json, sync_directory
 from dataservice.store.manifest import TokenFormat
 from dataservice.store.record import NUM_POWERS, ShardRecord, length_powers, significant
 
@@ -20,6 +20,7 @@ __all__ = [
     "IDENTITY_NAME",
     "INCOMING",
     "RECORD_NAME",
+    "SHARDS",
     "SOURCE_SCHEMA",
     "ShardWriter",
     "read_finished",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 INCOMING = "incoming"
+SHARDS = "shards"
 RECORD_NAME = "shard.json"
 IDENTITY_NAME = "source.json"
 DATA_FILES = ("tokens.npy", "documents.npy", "sources.parquet")
@@ -36,7 +38,7 @@ SOURCE_SCHEMA = pa.schema([("repository", pa.string()), ("language", pa.string()
 
 def shard_folder(store: Path, name: str) -> Path:
     """Where a finished shard lies."""
-    return store / "shards" / name
+    return store / SHARDS / name
 
 
 def read_finished(store: Path, name: str, source: str) -> ShardRecord | None:
@@ -78,13 +80,11 @@ class NpyWriter:
         self.length += len(values)
 
     def close(self) -> None:
-        """Writes the final length into the header and makes the file durable."""
+        """Writes the final length into the header."""
         with self._file:
             self._file.seek(0)
             self._write_header()
             assert self._file.tell() == self._header_size
-            self._file.flush()
-            os.fsync(self._file.fileno())
 
 
 class ShardWriter:
@@ -158,12 +158,16 @@ class ShardWriter:
             multiples=significant(self._powers[1]),
             files=files,
         )
-        write_sealed_json(self._folder / IDENTITY_NAME, {"source": source})
-        replace_file(self._folder / RECORD_NAME, record.to_json())
+        (self._folder / IDENTITY_NAME).write_bytes(sealed_json({"source": source}))
+        (self._folder / RECORD_NAME).write_bytes(record.to_json())
         self._place()
         return record
 
     def _place(self) -> None:
+        """Makes the folder durable and then visible, in one step."""
+        for name in (IDENTITY_NAME, RECORD_NAME):
+            seal_file(self._folder / name)
+        sync_directory(self._folder)
         target = shard_folder(self._store, self._name)
         target.parent.mkdir(exist_ok=True)
         if target.exists():

@@ -14,7 +14,7 @@ from dataservice.store.lock import WriterLock
 from dataservice.store.manifest import MANIFEST_NAME, Manifest, TokenFormat, totals
 from dataservice.store.reader import HELD_OUT_NAME, TABLE_NAME, TOKENIZER_NAME, Store
 from dataservice.store.record import ShardRecord
-from dataservice.store.shard import INCOMING, ShardWriter
+from dataservice.store.shard import INCOMING, SHARDS, ShardWriter
 from dataservice.store.table import ShardTable
 
 __all__ = ["StoreWriter", "write_store"]
@@ -38,12 +38,13 @@ class StoreWriter:
 
     def __post_init__(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        self.clear_leftovers()
+        self._tokenizer = self._seal_tokenizer()
         self.table = ShardTable.from_records([], root=self.tokens_of.root)
         if (self.path / MANIFEST_NAME).exists():
             store = Store.open(self.path, self.tokens_of.fingerprint)
             self._refuse_other_settings(store.manifest)
             self.table = store.shards
+        self.clear_leftovers()
 
     def _refuse_other_settings(self, manifest: Manifest) -> None:
         for name in sorted(self.settings.keys() | manifest.settings.keys()):
@@ -60,10 +61,15 @@ class StoreWriter:
             )
 
     def clear_leftovers(self) -> None:
-        """Removes what killed writers left unfinished."""
+        """Removes what killed writers left unfinished, and from a complete store any shard that is not its own."""
         shutil.rmtree(self.path / INCOMING, ignore_errors=True)
         for partial in self.path.glob(f"*{PARTIAL_SUFFIX}"):
             partial.unlink()
+        if len(self.table) == self.planned_shards:
+            own = set(self.table.names)
+            for folder in (self.path / SHARDS).glob("*"):
+                if folder.name not in own:
+                    shutil.rmtree(folder)
 
     def commit(self, records: Sequence[ShardRecord]) -> None:
         """Appends rows and makes them visible to readers, all or none."""
@@ -76,7 +82,7 @@ class StoreWriter:
             planned_shards=self.planned_shards,
             totals=totals(table),
             settings=self.settings,
-            tokenizer=self._seal_tokenizer(),
+            tokenizer=self._tokenizer,
             held_out=self.held_out,
             chain=table.prefix_digest(len(table)),
             table=FileSeal(len(data), digest_bytes(data)),

@@ -73,25 +73,39 @@ def prepare(
     IngestError (workers keep being killed).
     """
     output = Path(output)
-    announce = announce or (lambda line: None)
-    with WriterLock(output, wait=wait):
-        tasks = list_tasks(corpus, output, TokenFormat.of(tokenizer))
-        writers = PairedWriter(corpus, tokenizer, output, len(tasks))
-        refuse_changed_input(output, tasks, writers.table)
-        num_old = len(writers.table)
-        writers.commit(list(find_finished(tasks[num_old:])))
-        missing = tasks[len(writers.table) :]
-        announce(describe_plan(missing, len(tasks), writers.table))
-        num_workers = count_workers(workers)
-        with closing(run_in_order(prepare_shard, missing, num_workers)) as groups:
-            for index, prepared in enumerate(groups):
-                writers.commit(prepared)
-                if index == 0:
-                    announce(describe_rest(missing, prepared[0], num_workers))
-                if progress is not None:
-                    progress(PHASE, len(writers.table), len(tasks), note=f"{writers.table.tokens.sum():,} tokens")
-        writers.clear_leftovers()
-        return summarise(writers, num_old)
+    tasks = list_tasks(corpus, output, TokenFormat.of(tokenizer))
+    try:
+        with WriterLock(output, wait=wait):
+            writers = PairedWriter(corpus, tokenizer, output, len(tasks))
+            refuse_changed_input(output, tasks, writers.table)
+            num_old = len(writers.table)
+            with closing(writers):
+                for prepared in make_missing(tasks, writers, count_workers(workers), announce or (lambda line: None)):
+                    writers.commit(prepared)
+                    if progress is not None:
+                        note = f"{writers.table.tokens.sum():,} tokens"
+                        progress(PHASE, len(writers.table), len(tasks), note=note)
+            return summarise(writers, num_old)
+    except OSError as error:
+        raise StoreError(
+            f"store {output} must be writable, got {error.strerror or error}; mend that and run again: "
+            "the shards that are finished are kept"
+        ) from error
+
+
+def make_missing(
+    tasks: Sequence[ShardTask], writers: PairedWriter, workers: int, announce: Callable[[str], None]
+) -> Iterator[list[PreparedShard]]:
+    """Yields the shards to commit, in order, in groups that are ready together; announces what it will do."""
+    finished = list(find_finished(tasks[len(writers.table) :]))
+    missing = tasks[len(writers.table) + len(finished) :]
+    yield finished
+    announce(describe_plan(missing, len(tasks), writers.table))
+    with closing(run_in_order(prepare_shard, missing, workers)) as groups:
+        for index, prepared in enumerate(groups):
+            if index == 0:
+                announce(describe_rest(missing, prepared[0], workers))
+            yield prepared
 
 
 def list_tasks(corpus: CorpusConfig, output: Path, tokens_of: TokenFormat) -> list[ShardTask]:
