@@ -3,15 +3,12 @@
 import hashlib
 import json
 
-import numpy as np
-
 from dataservice.config import DataConfig
 from dataservice.curriculum import length_odds
 from dataservice.errors import DataError
 from dataservice.indexes import RowIndexes
 from dataservice.schedule import Schedule
 from dataservice.store import Store
-from dataservice.windows import Windows, count_chunks
 
 __all__ = ["data_digest", "open_schedule", "prefix_digest", "schedule_digest"]
 
@@ -30,20 +27,7 @@ def open_schedule(store: Store, config: DataConfig, indexes: RowIndexes | None =
                 "wait for its preparation to end or set data.mixture=natural"
             )
     indexes = indexes or RowIndexes(store, config)
-
-    def count_rows(first: int, stop: int) -> np.ndarray:
-        if len(store.shards) < stop:
-            store.wait_for_shards(stop)
-        # Only packing needs the shards themselves; all that are committed can be counted at once without it.
-        stop = stop if config.tails == "pack" else len(store.shards)
-        shards = store.shards
-        counts = count_chunks(shards.digits[first:stop], shards.multiples[first:stop], config)
-        if len(counts) < len(schedule.buckets):
-            counts = np.vstack([counts, [indexes.num_packed(shard) for shard in range(first, stop)]])
-        return counts
-
-    schedule = Schedule(Windows(store.num_planned_shards, config, count_rows), config)
-    return schedule
+    return Schedule(indexes.windows(), config)
 
 
 def schedule_digest(config: DataConfig) -> str:

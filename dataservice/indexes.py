@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dataservice.buckets import buckets
 from dataservice.config import DataConfig
 from dataservice.decomposition import PackedRows, ShardRows, decompose
 from dataservice.errors import StoreError
 from dataservice.store import Store
-from dataservice.windows import count_chunks
+from dataservice.windows import Windows, count_chunks
 
 __all__ = ["RowIndexes"]
 
@@ -47,8 +48,23 @@ class RowIndexes:
         self._recent.move_to_end(shard)
         return self._recent[shard]
 
-    def num_packed(self, shard: int) -> int:
-        """Return the rows of packed tails of a shard."""
+    def windows(self) -> Windows:
+        """Return the windows of the store, which wait for shards that are still in the making."""
+        return Windows(self._store.num_planned_shards, self._config, self._count_rows)
+
+    def _count_rows(self, first: int, stop: int) -> np.ndarray:
+        """Return the rows of each bucket in the shards from `first` to `stop` at least; int64[buckets, S]."""
+        if len(self._store.shards) < stop:
+            self._store.wait_for_shards(stop)
+        shards = self._store.shards
+        # Only packing needs the shards themselves; without it all that are committed are counted in one go.
+        stop = stop if self._packs else len(shards)
+        counts = count_chunks(shards.digits[first:stop], shards.multiples[first:stop], self._config)
+        if len(counts) == len(buckets(self._config)):
+            return counts
+        return np.vstack([counts, [self._num_packed(shard) for shard in range(first, stop)]])
+
+    def _num_packed(self, shard: int) -> int:
         packed = self.rows(shard).packed
         return 0 if packed is None else len(packed.offsets) - 1
 

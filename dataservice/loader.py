@@ -78,7 +78,7 @@ class BatchIterator(grain.DatasetIterator):
         self._dataset = dataset
         indexes = RowIndexes(dataset.store, dataset.config)
         self._schedule = open_schedule(dataset.store, dataset.config, indexes)
-        self._reader = RowReader(dataset.store, self._schedule, indexes)
+        self._reader = RowReader(dataset.store, dataset.config, self._schedule.windows, indexes)
         self._schedule_digest = schedule_digest(dataset.config)
         self._step = dataset.start_step
         # For each bucket, the batches that were looked up ahead: (epoch, number of the first, where their rows are).

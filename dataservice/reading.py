@@ -6,9 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from dataservice.buckets import buckets
+from dataservice.config import DataConfig
 from dataservice.indexes import RowIndexes
-from dataservice.schedule import FILLING, Schedule
 from dataservice.store import Store
+from dataservice.windows import FILLING, Windows
 
 __all__ = ["Places", "RowReader"]
 
@@ -24,11 +26,12 @@ class Places(NamedTuple):
 
 
 class RowReader:
-    """Reads the rows that a schedule names."""
+    """Reads rows by their number within a bucket, in store order."""
 
-    def __init__(self, store: Store, schedule: Schedule, indexes: RowIndexes) -> None:
+    def __init__(self, store: Store, config: DataConfig, windows: Windows, indexes: RowIndexes) -> None:
         self._store = store
-        self._schedule = schedule
+        self._buckets = buckets(config)
+        self._windows = windows
         self._indexes = indexes
 
     def place(self, bucket: int, rows: np.ndarray) -> Places:
@@ -37,8 +40,8 @@ class RowReader:
         shards, starts = np.full_like(rows, FILLING), np.full_like(rows, FILLING)
         if not real.any():
             return Places(shards, starts)
-        shards[real], numbers = self._schedule.windows.find_shards(bucket, rows[real])
-        if not self._schedule.buckets[bucket].packed:
+        shards[real], numbers = self._windows.find_shards(bucket, rows[real])
+        if not self._buckets[bucket].packed:
             for shard, here in _groups(shards[real]):
                 numbers[here] = self._indexes.rows(shard).starts[bucket][numbers[here]]
         starts[real] = numbers
@@ -51,7 +54,7 @@ class RowReader:
         the packed bucket with segments int32 (rows, columns), which number the tails of a row from 1 and are 0 where
         there is none, instead.
         """
-        length, packed = self._schedule.buckets[bucket]
+        length, packed = self._buckets[bucket]
         if packed:
             arrays = self._read_packed(places, length)
             return {name: np.ascontiguousarray(array[:, columns]) for name, array in arrays.items()}

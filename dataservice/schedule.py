@@ -13,12 +13,9 @@ from dataservice.errors import DataError
 from dataservice.hashing import derive_key
 from dataservice.mixture import rows_taken
 from dataservice.permutation import permute
-from dataservice.windows import Windows
+from dataservice.windows import FILLING, Windows
 
-__all__ = ["FILLING", "Position", "Schedule"]
-
-FILLING = -1
-"""Number that stands in a batch for no row, where an epoch's last rows do not fill it."""
+__all__ = ["Position", "Schedule"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +69,11 @@ class Schedule:
                 f"the store must hold a document of {least} tokens or more, got none; prepare more documents"
             )
         return steps
+
+    def rows_per_epoch(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (rows in the store, rows that an epoch takes) of each bucket; makes every window known."""
+        self._learn(len(self.windows) - 1)
+        return self.windows.rows_before(0, len(self.windows))[:, -1], self._taken[:, -1]
 
     def num_steps(self) -> int:
         """Return the steps of all epochs; makes every window known."""

@@ -7,7 +7,10 @@ import numpy as np
 from dataservice.buckets import buckets
 from dataservice.config import DataConfig
 
-__all__ = ["Windows", "count_chunks"]
+__all__ = ["FILLING", "Windows", "count_chunks"]
+
+FILLING = -1
+"""Number that stands for no row, where the last rows do not fill a batch."""
 
 
 def count_chunks(digits: np.ndarray, multiples: np.ndarray, config: DataConfig) -> np.ndarray:

@@ -1,0 +1,91 @@
+"""What a step was made of: the text, repository and path of its rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dataservice.config import DataConfig
+from dataservice.errors import DataError
+from dataservice.identity import open_schedule
+from dataservice.indexes import RowIndexes
+from dataservice.reading import RowReader
+from dataservice.schedule import Position
+from dataservice.store import Store
+from dataservice.windows import FILLING
+
+__all__ = ["Piece", "show_step", "step_pieces"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A stretch of one document in a row of a batch: `inputs` tokens from the document's `offset` on.
+
+    Offset 0 is the `<eod>` before the document. A packed row has several pieces, any other row one.
+    """
+
+    row: int
+    shard: str
+    repository: str
+    language: str
+    path: str
+    offset: int
+    inputs: int
+    tokens: np.ndarray  # (inputs + 1,)
+
+
+def step_pieces(store: Store, config: DataConfig, step: int) -> tuple[Position, list[Piece]]:
+    """Return where a step is in the schedule, and what its rows hold; `DataError` after the last step."""
+    indexes = RowIndexes(store, config)
+    schedule = open_schedule(store, config, indexes)
+    position = schedule.locate(step)
+    if position is None:
+        raise DataError(f"step must be below {schedule.num_steps()}, got {step}; data.epochs says how many there are")
+    reader = RowReader(store, config, schedule.windows, indexes)
+    places = reader.place(position.bucket, schedule.rows(position)[0])
+    bucket = schedule.buckets[position.bucket]
+    pieces = []
+    for row, (shard, start) in enumerate(zip(*(place.tolist() for place in places), strict=True)):
+        if shard == FILLING:
+            continue
+        packed = indexes.rows(shard).packed
+        if bucket.packed and packed is not None:
+            here = slice(packed.offsets[start], packed.offsets[start + 1])
+            stretches = zip(packed.starts[here].tolist(), packed.lengths[here].tolist(), strict=True)
+        else:
+            stretches = [(start, bucket.length)]
+        pieces += [_find_piece(store, row, shard, first, inputs) for first, inputs in stretches]
+    return position, pieces
+
+
+def _find_piece(store: Store, row: int, shard: int, start: int, inputs: int) -> Piece:
+    """Return the document and tokens of a stretch of a shard."""
+    documents = store.documents(shard)
+    document = int(np.searchsorted(documents, start, side="right")) - 1
+    source = store.sources(shard).slice(document, 1).to_pylist()[0]
+    return Piece(
+        row=row,
+        shard=store.shards.names[shard],
+        repository=source["repository"],
+        language=source["language"],
+        path=source["path"],
+        offset=start - int(documents[document]),
+        inputs=inputs,
+        tokens=np.asarray(store.tokens(shard)[start : start + inputs + 1]),
+    )
+
+
+def show_step(store: Store, config: DataConfig, step: int, *, max_characters: int = 200) -> Iterator[str]:
+    """Yield lines that say which rows a step took: where each comes from, and the beginning of its text."""
+    position, pieces = step_pieces(store, config, step)
+    length = sum(piece.inputs for piece in pieces)
+    yield (
+        f"step {step}: epoch {position.epoch}, window {position.window}, cycle {position.cycle}, "
+        f"{length:,} tokens in {len(pieces):,} pieces"
+    )
+    tokenizer = store.tokenizer()
+    for piece in pieces:
+        source = " ".join(part for part in (piece.repository, piece.path, piece.language) if part)
+        yield f"row {piece.row}: {source} (shard {piece.shard}), tokens {piece.offset} to {piece.offset + piece.inputs}"
+        text = tokenizer.decode(piece.tokens.tolist())
+        yield f"    {text[:max_characters]!r}{'...' if len(text) > max_characters else ''}"
