@@ -101,6 +101,7 @@ class Run:
         except OSError:
             file.seek(0)
             owner = file.read().strip()
+            file.close()
             raise TrainingError(
                 f"run must be trained by one process at a time, got {self.folder}, which process {owner} is training; "
                 "wait for it or choose another train.run=..."
