@@ -1,0 +1,63 @@
+"""The best pairs, best first, without sorting all of them."""
+
+import numpy as np
+
+from tokenizer.merging_pairs import Pairs
+
+__all__ = ["Queue"]
+
+_POOL_SIZE = 4096
+
+
+class Queue:
+    """A pool of candidates above a threshold that moves down when they are used up.
+
+    Pairs are ordered by falling priority, then by rising key. Priorities only fall, so a pair outside the pool stays
+    below the threshold, and one that falls below it leaves.
+    """
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self._pool = np.zeros(0, np.int64)  # pair numbers, by rising key
+        self._threshold = (np.inf, 0)  # the last (priority, key) that is let in
+
+    def add(self, numbers: np.ndarray) -> None:
+        """Let in those of some new pairs that are above the threshold."""
+        numbers = numbers[self._is_above(numbers)]
+        self._set_pool(np.concatenate((self._pool, numbers)))
+
+    def top(self, limit: int) -> np.ndarray:
+        """Return up to `limit` of the best pairs of positive priority, best first; none when there are none."""
+        self._pool = self._pool[self._is_above(self._pool)]
+        if len(self._pool) == 0:
+            self._refill()
+        priorities = self._pairs.rows["priority"][self._pool]
+        if len(self._pool) <= limit:
+            chosen = np.arange(len(self._pool))
+        else:
+            last = np.partition(priorities, -limit)[-limit]
+            chosen = np.flatnonzero(priorities > last)
+            equal = np.flatnonzero(priorities == last)[: limit - len(chosen)]
+            chosen = np.sort(np.concatenate((chosen, equal)))
+        return self._pool[chosen[np.argsort(-priorities[chosen], kind="stable")]]
+
+    def _is_above(self, numbers: np.ndarray) -> np.ndarray:
+        priorities, keys = self._pairs.rows["priority"][numbers], self._pairs.rows["key"][numbers]
+        lowest, largest_key = self._threshold
+        return (priorities > lowest) | ((priorities == lowest) & (keys <= largest_key))
+
+    def _refill(self) -> None:
+        rows = self._pairs.rows
+        numbers = np.flatnonzero(rows["priority"] > 0)
+        self._threshold = (0.0, -1)
+        if len(numbers) > _POOL_SIZE:
+            priorities = rows["priority"][numbers]
+            lowest = np.partition(priorities, -_POOL_SIZE)[-_POOL_SIZE]
+            equal = np.sort(rows["key"][numbers[priorities == lowest]])
+            num_above = int((priorities > lowest).sum())
+            self._threshold = (float(lowest), int(equal[_POOL_SIZE - num_above - 1]))
+            numbers = numbers[self._is_above(numbers)]
+        self._set_pool(numbers)
+
+    def _set_pool(self, numbers: np.ndarray) -> None:
+        self._pool = numbers[np.argsort(self._pairs.rows["key"][numbers])]
