@@ -6,6 +6,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Collection
 from dataclasses import fields
+from itertools import pairwise
 from types import NoneType
 from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
@@ -50,7 +51,7 @@ def field_docs(settings: type) -> dict[str, str]:
     """The string below each field of a dataclass."""
     body = ast.parse(textwrap.dedent(inspect.getsource(settings))).body[0].body  # pyright: ignore
     docs = {}
-    for statement, following in zip(body, body[1:], strict=False):
+    for statement, following in pairwise(body):
         match statement, following:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(doc))):
                 docs[name] = " ".join(doc.split())

@@ -99,11 +99,11 @@ def make_missing(
     """Yields the shards to commit, in order, in groups that are ready together; announces what it will do."""
     finished = list(find_finished(tasks[len(writers.table) :]))
     missing = tasks[len(writers.table) + len(finished) :]
-    yield finished
     announce(describe_plan(missing, len(tasks), writers.table))
+    yield finished
     with closing(run_in_order(prepare_shard, missing, workers)) as groups:
         for index, prepared in enumerate(groups):
-            if index == 0:
+            if index == 0 and len(missing) > 1:
                 announce(describe_rest(missing, prepared[0], workers))
             yield prepared
 
