@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tokenizer.config import SPECIAL_TOKENS, TokenizerConfig
     from tokenizer.corpus import CorpusConfig, Document
     from tokenizer.progress import Progress, show_progress
+    from tokenizer.training import train, train_corpus
     from tokenizer.vocabulary import Tokenizer
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "TokenizerError",
     "corpus",
     "show_progress",
+    "train",
+    "train_corpus",
 ]
 
 _MODULES = {
@@ -39,6 +42,8 @@ _MODULES = {
     "Progress": "tokenizer.progress",
     "TokenizerConfig": "tokenizer.config",
     "show_progress": "tokenizer.progress",
+    "train": "tokenizer.training",
+    "train_corpus": "tokenizer.training",
 }
 
 

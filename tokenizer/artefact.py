@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -19,12 +19,10 @@ import pyarrow.parquet as pq
 
 from tokenizer.errors import TokenizerError
 from tokenizer.huggingface import from_tokenizer_json, to_tokenizer_config, to_tokenizer_json
+from tokenizer.merging import Merges
 from tokenizer.vocabulary import Tokenizer
 
-if TYPE_CHECKING:
-    from tokenizer.merging import Merges
-
-__all__ = ["check_output", "load_tokenizer", "new_folder", "save_tokenizer"]
+__all__ = ["check_output", "load_tokenizer", "save_tokenizer", "write_file"]
 
 TOKENIZER = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
@@ -43,7 +41,7 @@ def check_output(path: Path) -> None:
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
     """Write the folder; raises TokenizerError where something else than a tokenizer stands."""
     check_output(path)
-    with new_folder(path) as folder:
+    with _new_folder(path) as folder:
         _write(folder / TOKENIZER, _json(to_tokenizer_json(tokenizer)))
         _write(folder / CONFIG, _json(to_tokenizer_config(tokenizer)))
         _write(folder / MERGES, _merges_parquet(tokenizer))
@@ -70,7 +68,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
+def _new_folder(path: Path) -> Iterator[Path]:
     """Yield a folder beside ``path`` that takes its place at the end; on any error, nothing has happened."""
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.parent / f".{path.name}.{uuid4().hex}"
@@ -81,7 +79,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         _replace(folder, path)
         _sync(path.parent)
     except OSError as error:
-        raise TokenizerError(f"output must be writable, got {error.strerror}: {path}; choose another place") from error
+        raise TokenizerError(f"output must be writable, got {error.strerror}: {path}; choose another place") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -94,6 +92,18 @@ def _replace(folder: Path, path: Path) -> None:
     path.rename(old)
     folder.rename(path)
     shutil.rmtree(old)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all: beside its place, then renamed."""
+    beside = path.parent / f".{path.name}.{uuid4().hex}"
+    try:
+        _write(beside, data)
+        beside.replace(path)
+    except OSError as error:
+        raise TokenizerError(f"output must be writable, got {error.strerror}: {path}; choose another place") from None
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -141,7 +151,7 @@ def _merges_parquet(tokenizer: Tokenizer) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _read_merges(path: Path, pairs: np.ndarray, steps: int) -> "Merges | None":
+def _read_merges(path: Path, pairs: np.ndarray, steps: int) -> Merges | None:
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
@@ -153,6 +163,4 @@ def _read_merges(path: Path, pairs: np.ndarray, steps: int) -> "Merges | None":
     if table["frequency"].null_count:
         return None
     frequency, repositories, languages = (table[name].to_numpy() for name in ("frequency", "repositories", "languages"))
-    from tokenizer.merging import Merges
-
     return Merges(pairs=pairs, frequency=frequency, repositories=repositories, languages=languages, steps=steps)

@@ -1,7 +1,7 @@
 """What a tokenizer is to be: the settings of its training."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from tokenizer.errors import TokenizerError
 
@@ -12,6 +12,9 @@ SPECIAL_TOKENS: tuple[str, ...] = ("<eot>", "<eod>", "<eos>", "<pad>", "<unk>", 
 
 NUM_BYTES = 256
 
+Priority = Literal["auto", "F", "F*L", "F*log(R+1)", "F*logR", "F*log(R+1)*L", "F*logR*L"]
+Ties = Literal["ids"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
@@ -21,16 +24,17 @@ class TokenizerConfig:
     """Folder of an existing tokenizer; null: train one on the corpus."""
     vocab_size: int = 32768
     """Tokens in all: 256 bytes, merges, special and reserved tokens."""
-    priority: Literal["auto", "F", "F*L", "F*log(R+1)", "F*logR", "F*log(R+1)*L", "F*logR*L"] = "auto"
+    priority: Priority = "auto"
     """What the next merge maximises: F frequency, R repositories, L languages of a pair. F alone is plain BPE; auto is
-    F*logR*L when the corpus has two or more languages, else F*logR."""
+    F*logR*L when the corpus has two or more languages, else F*logR; F when it has one repository."""
     min_repositories: int = 1
     """Pairs found in fewer repositories are never merged."""
     min_languages: int = 1
     """Pairs found in fewer languages are never merged."""
     pattern: str = "gpt4"
-    """How text is split into words that merges never cross: gpt4, none, or a regular expression."""
-    ties: Literal["ids"] = "ids"
+    """How text is split into words that merges never cross: gpt4, gpt2, llama3, qwen2, o200k, none, or a regular
+    expression."""
+    ties: Ties = "ids"
     """Which of equally good pairs is merged: ids takes the smaller (left id, right id)."""
     max_token_length: int | None = None
     """Longest token in bytes; null: no limit."""
@@ -49,6 +53,9 @@ class TokenizerConfig:
                 f"vocab_size must be at least {smallest} (256 bytes and {len(names)} special tokens), "
                 f"got {self.vocab_size}"
             )
+        for name, known in (("priority", get_args(Priority)), ("ties", get_args(Ties))):
+            if getattr(self, name) not in known:
+                raise TokenizerError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
         for name in ("min_repositories", "min_languages"):
             if getattr(self, name) < 1:
                 raise TokenizerError(f"{name} must be at least 1, got {getattr(self, name)}")

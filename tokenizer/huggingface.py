@@ -113,7 +113,7 @@ def from_tokenizer_json(content: dict[str, Any], path: Path) -> tuple[np.ndarray
     except (KeyError, TypeError, ValueError) as error:
         raise _refusal(f"{type(error).__name__} at {error}", path) from None
     special_ids = [token["id"] for token in added]
-    if ids != vocab or list(vocab[token] for token in _byte_alphabet()) != list(range(NUM_BYTES)):
+    if ids != vocab or [vocab[token] for token in _byte_alphabet()] != list(range(NUM_BYTES)):
         raise _refusal("a vocabulary in another order", path)
     if special_ids != list(range(len(vocab), len(vocab) + len(added))):
         raise _refusal("special tokens that are not at the last ids", path)
@@ -131,5 +131,5 @@ def _read_pattern(pre_tokenizer: dict[str, Any]) -> str:
 
 def _refusal(found: str, path: Path) -> TokenizerError:
     return TokenizerError(
-        f"tokenizer.json must be byte-level BPE as DyadLM writes it (bytes, merges, special tokens), got {found}: {path}"
+        f"tokenizer.json must be byte-level BPE in our own order (bytes, merges, special tokens), got {found}: {path}"
     )

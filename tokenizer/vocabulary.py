@@ -5,17 +5,15 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tokenizer.encoding import Encoder
 from tokenizer.errors import TokenizerError
+from tokenizer.merging import Merges
 from tokenizer.patterns import resolve_pattern
 from tokenizer.ragged import offsets_of, take_rows
-
-if TYPE_CHECKING:
-    from tokenizer.merging import Merges
 
 __all__ = ["Tokenizer"]
 
@@ -39,7 +37,7 @@ class Tokenizer:
         special_tokens: Sequence[str] = (),
         pattern: str = "gpt4",
         *,
-        merges: "Merges | None" = None,
+        merges: Merges | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         self.pairs = np.asarray(pairs, np.int32).reshape(-1, 2)

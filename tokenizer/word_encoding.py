@@ -121,7 +121,8 @@ def _merge_by_rank(data: np.ndarray, offsets: np.ndarray, ranks: PairRanks) -> t
     while queue:
         rank = heappop(queue)
         left, right = ranks.pairs[rank]
-        at = np.unique(np.concatenate(positions_by_rank.pop(rank)))
+        # A pair comes to a place once only, since each change there brings a newer token: no place is listed twice.
+        at = np.sort(np.concatenate(positions_by_rank.pop(rank)))
         at = at[(symbols[at] == left) & (symbols[following[at]] == right)]
         at = _every_other(at, following[at])
         gone = following[at]
@@ -129,7 +130,8 @@ def _merge_by_rank(data: np.ndarray, offsets: np.ndarray, ranks: PairRanks) -> t
         symbols[gone] = REMOVED
         following[at] = following[gone]
         preceding[following[at]] = at
-        enqueue(np.concatenate([at, np.setdiff1d(preceding[at], at)]))
+        before = preceding[at]
+        enqueue(np.concatenate([at, before[symbols[before] != NUM_BYTES + rank]]))
     is_kept = symbols[:-1] != REMOVED
     return symbols[:-1][is_kept], offsets_of(np.add.reduceat(is_kept, offsets[:-1], dtype=np.int64))
 
