@@ -5,7 +5,7 @@ import numpy as np
 from tokenizer.merging_sources import Sources
 from tokenizer.merging_text import Spots, Text
 from tokenizer.priorities import Priority
-from tokenizer.ragged import offsets_of, take_rows
+from tokenizer.ragged import offsets_of
 
 __all__ = ["PAIR", "Pairs"]
 
