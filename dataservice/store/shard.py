@@ -86,6 +86,11 @@ class NpyWriter:
             self._write_header()
             assert self._file.tell() == self._header_size
 
+    def abandon(self) -> None:
+        """Closes the file as it is; on a full disk, writing what is left in its buffer fails as well."""
+        with suppress(OSError):
+            self._file.close()
+
 
 class ShardWriter:
     """Context manager that writes shard `name`; leaving it without `finish` leaves nothing behind.
@@ -179,10 +184,10 @@ class ShardWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._folder.exists():
-            # On a full disk, flushing what is abandoned fails as well.
-            for file in (self._tokens, self._documents, self._sources):
-                with suppress(OSError):
-                    file.close()
+            self._tokens.abandon()
+            self._documents.abandon()
+            with suppress(OSError):
+                self._sources.close()
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
