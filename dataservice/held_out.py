@@ -32,6 +32,8 @@ def held_out_batches(
     windows = indexes.windows()
     if not len(windows):
         return []
+    # The held-out documents of a shard are committed before the shard, by a writer that locks the whole store.
+    store.wait_for_shards(windows.bounds(0)[1])
     windows.learn(0)
     reader = RowReader(store.held_out, config, windows, indexes)
     num_rows = windows.rows_before(0, 1)[:, 1].tolist()

@@ -70,7 +70,7 @@ class RowIndexes:
 
     def _path(self, shard: int) -> Path:
         shards = self._store.shards
-        return self._folder / f"{shards.names[shard]}-{shards.digests[shard][:16]}.npz"
+        return self._folder / f"{shards.names[shard]}-{shards.digests[shard][:16]}.index"
 
     def _make(self, shard: int) -> ShardRows:
         documents = np.asarray(self._store.documents(shard))
@@ -97,7 +97,7 @@ def _size(rows: ShardRows) -> int:
 
 
 def _write(path: Path, rows: ShardRows) -> None:
-    """Write [checksum, sizes, arrays] as one int64 .npy, beside and then renamed.
+    """Write [checksum, sizes, arrays] as plain little-endian int64, beside and then renamed.
 
     Not synced to disk: what a power cut tears fails its checksum and is made again.
     """
@@ -107,7 +107,7 @@ def _write(path: Path, rows: ShardRows) -> None:
     descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".partial")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            np.save(file, np.concatenate([[zlib.crc32(body.data)], body]))
+            file.write(np.concatenate([[zlib.crc32(body.data)], body]).astype("<i8").tobytes())
         Path(partial).replace(path)
     except BaseException:
         Path(partial).unlink(missing_ok=True)
@@ -117,15 +117,13 @@ def _write(path: Path, rows: ShardRows) -> None:
 def _read(path: Path, num_lengths: int, *, packs: bool) -> ShardRows | None:
     """Return the rows that `_write` wrote, or None when there are none or they are damaged."""
     try:
-        content = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        content = np.fromfile(path, "<i8").astype(np.int64, copy=False)
+    except OSError:
         return None
-    if content.ndim != 1 or content.dtype != np.int64 or not content.size:
-        return None
-    checksum, body = content[0], content[1:]
     num_arrays = num_lengths + (len(PackedRows._fields) if packs else 0)
-    if zlib.crc32(body.data) != checksum or len(body) < num_arrays:
+    if len(content) <= num_arrays or zlib.crc32(content[1:].data) != content[0]:
         return None
+    body = content[1:]
     ends = np.cumsum(body[:num_arrays])
     arrays = np.split(body[num_arrays:], ends[:-1])
     return ShardRows(tuple(arrays[:num_lengths]), PackedRows(*arrays[num_lengths:]) if packs else None)

@@ -63,11 +63,11 @@ class Schedule:
         """Return the steps of an epoch; makes every window known. Raises `DataError` when there are none."""
         self._learn(len(self.windows) - 1)
         steps = int(self._steps[-1])
+        if not steps and self.windows.rows_before(0, len(self.windows)).any():
+            raise DataError(f"data.mixture must take a row or more, got {self.config.mixture}; take more tokens")
         if not steps:
-            least = 2 if self.config.tails == "pack" else self.config.min_length
-            raise DataError(
-                f"the store must hold a document of {least} tokens or more, got none; prepare more documents"
-            )
+            wanted = "a document" if self.config.tails == "pack" else f"a document of {self.config.min_length} tokens"
+            raise DataError(f"the store must hold {wanted} or more, got none; prepare more documents")
         return steps
 
     def rows_per_epoch(self) -> tuple[np.ndarray, np.ndarray]:

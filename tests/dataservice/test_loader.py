@@ -1,0 +1,209 @@
+import threading
+from itertools import islice
+
+import grain
+import numpy as np
+import pytest
+
+from dataservice import DataConfig, DataError, batches, buckets, data_digest, schedule_digest
+from dataservice.loader import BatchDataset
+
+LENGTHS = [[3, 40, 1, 77, 9, 30], [], [5, 2, 61, 18, 1, 1, 90], [33], [12, 7, 7, 25, 50, 4]]
+
+
+def config_of(**settings) -> DataConfig:
+    defaults = {"min_length": 4, "max_length": 32, "tokens_per_step": 32, "curriculum": "grow-p2", "cycles": 2}
+    return DataConfig(**{**defaults, **settings})
+
+
+def block_of(host: int, num_hosts: int, config: DataConfig):
+    """Rows over hosts while there are enough, then columns too, as a dyadic mesh lays them out."""
+
+    def block(bucket):
+        rows = config.tokens_per_step // bucket.length
+        row_hosts = min(rows, num_hosts)
+        column_hosts = num_hosts // row_hosts
+        row, column = divmod(host, column_hosts)
+        height, width = rows // row_hosts, bucket.length // column_hosts
+        return slice(row * height, (row + 1) * height), slice(column * width, (column + 1) * width)
+
+    return block
+
+
+def join_hosts(parts, config):
+    """The global batch, from the blocks of all hosts."""
+    whole = dict(parts[0])
+    for name in ("inputs", "targets", "segments"):
+        if name in whole:
+            rows = config.tokens_per_step // whole["length"]
+            columns = len(parts) // min(rows, len(parts))
+            lines = [
+                np.concatenate([part[name] for part in parts[first : first + columns]], axis=1)
+                for first in range(0, len(parts), columns)
+            ]
+            whole[name] = np.concatenate(lines)
+    if "weights" in whole:
+        whole["weights"] = np.concatenate([part["weights"] for part in parts[::columns]])
+    return whole
+
+
+@pytest.mark.parametrize("num_hosts", [1, 2, 4, 8])
+@pytest.mark.parametrize("window_shards", [0, 1, 2])
+def test_an_epoch_has_every_target_once_and_the_same_batches_on_any_number_of_hosts(
+    make_store, store_targets, batch_targets, num_hosts, window_shards
+):
+    store, config = make_store(LENGTHS), config_of(window_shards=window_shards)
+    whole = list(BatchDataset(store, config))
+    assert batch_targets(whole) == store_targets(store)
+    hosts = [list(BatchDataset(store, config, block=block_of(host, num_hosts, config))) for host in range(num_hosts)]
+    joined = [join_hosts(parts, config) for parts in zip(*hosts, strict=True)]
+    np.testing.assert_equal(joined, whole)
+
+
+def test_dropped_tails_are_all_that_an_epoch_without_packing_leaves_out(make_store, store_targets, batch_targets):
+    store = make_store(LENGTHS)
+    left_out = store_targets(store) - batch_targets(BatchDataset(store, config_of(tails="drop")))
+    assert left_out.total() == sum((length + 1) % 4 for shard in LENGTHS for length in shard)
+    assert not batch_targets(BatchDataset(store, config_of(tails="drop"))) - store_targets(store)
+
+
+@pytest.mark.parametrize("first_token", [1, 70_000])
+def test_batches_are_contiguous_arrays_of_the_stores_tokens(make_store, first_token):
+    store, config = make_store(LENGTHS, first_token=first_token), config_of()
+    for step, batch in enumerate(BatchDataset(store, config)):
+        assert batch["step"] == step
+        shape = (32 // batch["length"], batch["length"])
+        assert ("segments" in batch) == batch["packed"] == ("weights" not in batch)
+        for name in ("inputs", "targets"):
+            assert batch[name].shape == shape and batch[name].dtype == store.dtype
+            assert batch[name].flags.c_contiguous
+        if batch["packed"]:
+            assert batch["segments"].dtype == np.int32 and batch["segments"].shape == shape
+        else:
+            assert batch["weights"].dtype == np.float32 and batch["weights"].shape == shape[:1]
+
+
+def test_rows_are_stretches_of_a_shard_and_packed_tails_have_segments_from_one(make_store):
+    store = make_store(LENGTHS)
+    for batch in BatchDataset(store, config_of()):
+        segments = batch["segments"] if batch["packed"] else np.ones(batch["inputs"].shape, dtype=int)
+        inputs, targets = batch["inputs"].astype(int), batch["targets"].astype(int)
+        same = segments[:, 1:] == segments[:, :-1]
+        assert (inputs[:, 1:] == targets[:, :-1])[same & (segments[:, 1:] > 0)].all()
+        if batch["packed"]:
+            for row in segments:
+                tails = row[row > 0]
+                assert (row[len(tails) :] == 0).all()
+                assert np.isin(np.diff(np.r_[0, tails]), (0, 1)).all()
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_outputs_are_equal_after_any_checkpoint(make_store, prefetch):
+    store = make_store(LENGTHS[:3])
+    grain.experimental.assert_equal_output_after_checkpoint(
+        batches(store, config_of(prefetch=prefetch, window_shards=1))
+    )
+
+
+def test_a_run_cut_at_random_steps_and_resumed_on_other_hosts_is_the_unbroken_one(make_store):
+    store, config = make_store(LENGTHS), config_of(window_shards=2, epochs=2, prefetch=1)
+    whole = list(BatchDataset(store, config))
+    generator = np.random.default_rng(0)
+    step, state, pieced = 0, None, []
+    while step < len(whole):
+        num_hosts, length = 2 ** int(generator.integers(0, 3)), int(generator.integers(1, 12))
+        iterators = [iter(batches(store, config, block=block_of(host, num_hosts, config))) for host in range(num_hosts)]
+        for iterator in iterators:
+            if state is not None:
+                iterator.set_state(state)
+        parts = zip(*(list(islice(iterator, length)) for iterator in iterators), strict=True)
+        pieced += [join_hosts(part, config) for part in parts]
+        states = [iterator.get_state() for iterator in iterators]
+        assert all(other == states[0] for other in states)
+        state, step = states[0], states[0]["step"]
+        for iterator in iterators:
+            iterator.close()
+    np.testing.assert_equal(pieced, whole)
+
+
+def test_a_start_and_a_number_of_steps_give_that_part_of_the_run(make_store):
+    store, config = make_store(LENGTHS), config_of()
+    whole = list(BatchDataset(store, config))
+    np.testing.assert_equal(list(BatchDataset(store, config, start_step=5, num_steps=9)), whole[5:9])
+    assert list(BatchDataset(store, config, start_step=9, num_steps=9)) == []
+
+
+def test_a_store_in_the_making_gives_the_batches_of_the_finished_one(make_store, tmp_path):
+    config = config_of(window_shards=2)
+    finished = list(BatchDataset(make_store(LENGTHS), config))
+    growing = make_store(LENGTHS[:2], planned_shards=5, path=tmp_path / "growing")
+    growing.writer_fault = lambda: None
+    iterator = iter(BatchDataset(growing, config))
+    first_window = [batch["step"] for batch in finished if _window(growing, config, batch["step"]) == 0]
+    begun = [next(iterator) for _ in first_window]
+    writer = threading.Thread(target=lambda: make_store(LENGTHS, path=tmp_path / "growing"))
+    writer.start()
+    rest = list(iterator)
+    writer.join()
+    np.testing.assert_equal(begun + rest, finished)
+
+
+def _window(store, config, step):
+    """The window of a step whose windows are there, else -1."""
+    from dataservice.identity import open_schedule
+
+    schedule = open_schedule(store, config)
+    schedule.windows.learn(0)
+    steps = schedule.locate(0)
+    assert steps is not None
+    return 0 if step < _steps_of_first_window(schedule) else -1
+
+
+def _steps_of_first_window(schedule):
+    rows = schedule.windows.rows_before(0, 1)[:, 1]
+    sizes = [schedule.config.tokens_per_step // bucket.length for bucket in schedule.buckets]
+    return int((rows // sizes).sum())
+
+
+def test_a_mixture_needs_a_complete_store(make_store):
+    store = make_store(LENGTHS[:2], planned_shards=5)
+    with pytest.raises(DataError, match="store must be complete for a mixture of lengths, got 2 of 5 shards"):
+        iter(BatchDataset(store, config_of(mixture={4: 100})))
+
+
+def test_a_state_of_other_settings_or_other_data_is_refused(make_store):
+    store, config = make_store(LENGTHS), config_of(window_shards=2)
+    iterator = iter(BatchDataset(store, config))
+    next(iterator)
+    state = iterator.get_state()
+    assert state == {"step": 1, "data": data_digest(store, config, 1), "schedule": schedule_digest(config)}
+    with pytest.raises(DataError, match=r"schedule digest of the checkpoint must be .*restore the data"):
+        iter(BatchDataset(store, config_of(window_shards=2, seed=1))).set_state(state)
+    other = make_store([[4, *LENGTHS[0]], *LENGTHS[1:]])
+    with pytest.raises(DataError, match=r"data digest of the checkpoint must be .*use the store of the run"):
+        iter(BatchDataset(other, config)).set_state(state)
+    # Documents of later windows, more epochs, and how batches are made leave a state as it is.
+    later = make_store([*LENGTHS[:4], [9]])
+    iter(BatchDataset(later, config_of(window_shards=2, epochs=3, prefetch=0, workers=2))).set_state(state)
+
+
+def test_states_already_given_do_not_change(make_store):
+    iterator = iter(batches(make_store(LENGTHS), config_of()))
+    states = []
+    for _ in range(4):
+        states.append((iterator.get_state(), dict(iterator.get_state())))
+        next(iterator)
+    iterator.close()
+    assert all(state == copy for state, copy in states)
+    assert [state["step"] for state, _ in states] == [0, 1, 2, 3]
+
+
+def test_a_store_without_a_row_is_refused(make_store):
+    with pytest.raises(DataError, match="the store must hold a document of 4 tokens or more"):
+        next(iter(BatchDataset(make_store([[1], [2]]), config_of(tails="drop"))))
+
+
+def test_batches_can_be_mapped(make_store):
+    dataset = batches(make_store(LENGTHS), config_of(prefetch=0)).map(lambda batch: batch["inputs"].size)
+    assert set(dataset) == {32}
+    assert len(buckets(config_of())) == 5
