@@ -22,7 +22,7 @@ def show_progress(stream: TextIO | None = None) -> Iterator[Progress]:
     """
     output: TextIO = stream or sys.stderr
     if not output.isatty():
-        yield _Lines(output)
+        yield ProgressLines(output)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -47,7 +47,7 @@ def show_progress(stream: TextIO | None = None) -> Iterator[Progress]:
         yield progress
 
 
-class _Lines:
+class ProgressLines:
     """Progress as plain lines, at least ``SECONDS_BETWEEN_LINES`` apart but for the first and last of a phase."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,0 +1,129 @@
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tokenizer import Tokenizer, TokenizerError, artefact
+
+
+@pytest.fixture
+def folder(small_tokenizer, tmp_path):
+    small_tokenizer.save(tmp_path / "tokenizer")
+    return tmp_path / "tokenizer"
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_loading_gives_back_what_was_saved(small_tokenizer, folder):
+    loaded = Tokenizer.load(folder)
+    assert loaded.merges is not None and small_tokenizer.merges is not None
+    assert loaded.fingerprint == small_tokenizer.fingerprint
+    assert loaded.special_tokens == small_tokenizer.special_tokens
+    assert loaded.provenance == json.loads(json.dumps(small_tokenizer.provenance))
+    for name in ("pairs", "frequency", "repositories", "languages"):
+        np.testing.assert_array_equal(getattr(loaded.merges, name), getattr(small_tokenizer.merges, name))
+    assert loaded.merges.steps == small_tokenizer.merges.steps
+
+
+def test_saving_again_gives_the_same_bytes(folder, tmp_path):
+    Tokenizer.load(folder).save(tmp_path / "again")
+    assert contents(tmp_path / "again") == contents(folder)
+    assert sorted(contents(folder)) == ["merges.parquet", "provenance.json", "tokenizer.json", "tokenizer_config.json"]
+
+
+def test_merges_are_told_with_their_bytes_and_sources(small_tokenizer, folder):
+    rows = pq.read_table(folder / "merges.parquet").to_pylist()
+    assert [row["id"] for row in rows] == list(range(256, 380))
+    assert all(row["bytes"] == small_tokenizer.token_bytes[row["id"]] for row in rows)
+    assert all(1 <= row["languages"] <= 4 and 1 <= row["repositories"] <= 6 <= row["frequency"] for row in rows[:20])
+
+
+def test_a_tokenizer_without_training_data_keeps_no_counts(tmp_path):
+    Tokenizer(np.array([[97, 98]]), ["<e>"], "none").save(tmp_path / "made")
+    loaded = Tokenizer.load(tmp_path / "made")
+    assert loaded.merges is None and loaded.pattern == "" and loaded.encode("abab") == [256, 256]
+
+
+def test_a_vocabulary_of_bytes_alone_is_one(tmp_path):
+    Tokenizer(np.zeros((0, 2)), []).save(tmp_path / "bytes")
+    assert Tokenizer.load(tmp_path / "bytes").encode("é") == [0xC3, 0xA9]
+
+
+def test_a_tokenizer_is_replaced_and_an_empty_folder_filled(folder, tmp_path):
+    other = Tokenizer(np.array([[97, 98]]), ["<e>"])
+    other.save(folder)
+    assert Tokenizer.load(folder).fingerprint == other.fingerprint
+    (tmp_path / "empty").mkdir()
+    other.save(tmp_path / "empty")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "tokenizer"]
+
+
+def test_nothing_else_is_ever_replaced(small_tokenizer, tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.txt").write_text("years")
+    for path in (tmp_path / "work", tmp_path / "work" / "thesis.txt"):
+        with pytest.raises(TokenizerError, match="output must be a new folder or that of a tokenizer"):
+            small_tokenizer.save(path)
+    assert contents(tmp_path / "work") == {"thesis.txt": b"years"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError(28, "No space left on device")])
+def test_an_interrupted_save_leaves_the_old_tokenizer_and_nothing_else(folder, monkeypatch, error):
+    def fail(_):
+        raise error
+
+    before = contents(folder)
+    monkeypatch.setattr(artefact, "_merges_parquet", fail)
+    with pytest.raises(TokenizerError if isinstance(error, OSError) else error):
+        Tokenizer(np.array([[97, 98]]), ["<e>"]).save(folder)
+    assert contents(folder) == before and list(folder.parent.iterdir()) == [folder]
+
+
+def alter(path, change):
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+ALTERATIONS = {
+    "another special token": (lambda c: c["added_tokens"][0].update(content="<bot>"), "fingerprint must be"),
+    "another pattern": (
+        lambda c: c["pre_tokenizer"]["pretokenizers"][0]["pattern"].update(Regex="a"),
+        "fingerprint must",
+    ),
+    "two merges swapped": (lambda c: c["model"]["merges"].reverse(), "must be byte-level BPE"),
+    "ids swapped": (lambda c: c["model"]["vocab"].update(a=98, b=97), "in another order"),
+    "a merge left out": (lambda c: c["model"]["merges"].pop(), "in another order"),
+    "another model": (lambda c: c.update(model={"type": "WordPiece"}), "must be byte-level BPE"),
+    "another splitter": (lambda c: c.update(pre_tokenizer={"type": "Whitespace"}), "must be byte-level BPE"),
+    "a special token in the middle": (lambda c: c["added_tokens"][0].update(id=3), "not at the last ids"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), ALTERATIONS.values(), ids=ALTERATIONS)
+def test_an_altered_tokenizer_is_refused_in_one_line(folder, change, message):
+    alter(folder / "tokenizer.json", change)
+    with pytest.raises(TokenizerError, match=message) as caught:
+        Tokenizer.load(folder)
+    assert "tokenizer.json" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_other_merges_beside_it_are_refused(folder):
+    table = pq.read_table(folder / "merges.parquet")
+    pq.write_table(table.take(pa.array(range(len(table)))[::-1]), folder / "merges.parquet")
+    with pytest.raises(TokenizerError, match=r"merges.parquet must hold the merges of tokenizer.json, got others"):
+        Tokenizer.load(folder)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "merges.parquet", "provenance.json"])
+def test_a_truncated_or_missing_file_is_named(folder, name):
+    (folder / name).write_bytes((folder / name).read_bytes()[:-30])
+    with pytest.raises(TokenizerError, match=name):
+        Tokenizer.load(folder)
+    (folder / name).unlink()
+    with pytest.raises(TokenizerError, match=name):
+        Tokenizer.load(folder)

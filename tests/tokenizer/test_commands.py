@@ -1,0 +1,121 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tokenizer
+from tokenizer.commands import main
+
+
+@pytest.fixture
+def folder(small_tokenizer, tmp_path):
+    small_tokenizer.save(tmp_path / "tokenizer")
+    return tmp_path / "tokenizer"
+
+
+def run(capfdbinary, *arguments):
+    code = main([str(argument) for argument in arguments])
+    output, errors = capfdbinary.readouterr()
+    return code, output, errors.decode()
+
+
+def test_train_writes_a_tokenizer_and_says_so(capfdbinary, documents, tmp_path):
+    rows = [{"text": d.text, "repo": d.repository, "language": d.language} for d in documents]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ["--vocab-size", 290, "--priority", "F*logR", "--special-tokens", "<eod>", "--num-reserved", 0]
+    code, output, _ = run(capfdbinary, "train", tmp_path / "a.jsonl", "--output", tmp_path / "out", *options)
+    made = tokenizer.Tokenizer.load(tmp_path / "out")
+    expected = tokenizer.train(documents, vocab_size=290, priority="F*logR", special_tokens=("<eod>",), num_reserved=0)
+    assert code == 0 and made.fingerprint == expected.fingerprint
+    assert output.decode() == f"wrote {tmp_path / 'out'}: 290 tokens from 24 documents, {made.fingerprint}\n"
+
+
+def test_encode_then_decode_gives_back_the_bytes(capfdbinary, small_tokenizer, folder, tmp_path):
+    text = "naïve\r\n<eod>\0 end"
+    (tmp_path / "text").write_bytes(text.encode())
+    code, output, _ = run(capfdbinary, "encode", "--tokenizer", folder, tmp_path / "text")
+    assert code == 0 and [int(number) for number in output.split()] == small_tokenizer.encode(text)
+    (tmp_path / "ids").write_bytes(output)
+    assert run(capfdbinary, "decode", "--tokenizer", folder, tmp_path / "ids")[1] == text.encode()
+
+
+def test_arrays_and_special_tokens_pass_through_files(capfdbinary, small_tokenizer, folder, tmp_path):
+    (tmp_path / "text").write_text("a<eod>")
+    eod = small_tokenizer.special_tokens["<eod>"]
+    ids = tmp_path / "ids.npy"
+    run(capfdbinary, "encode", "--tokenizer", folder, tmp_path / "text", "--output", ids, "--allow-special", "<eod>")
+    array = np.load(ids)
+    assert array.dtype == np.uint16 and array.tolist() == [97, eod]
+    run(capfdbinary, "decode", "--tokenizer", folder, ids, "--output", tmp_path / "back")
+    assert (tmp_path / "back").read_text() == "a<eod>"
+
+
+BAD = {
+    "no arguments": ([], "the following arguments are required"),
+    "unknown option": (["train", "x", "--output", "o", "--vocabulary", "9"], "unrecognized arguments: --vocabulary"),
+    "no number": (["train", "x", "--output", "o", "--vocab-size", "many"], "invalid int value: 'many'"),
+    "missing source": (["train", "missing.txt", "--output", "o"], "got 'missing.txt', which is not there"),
+    "unknown priority": (["train", "text", "--output", "o", "--priority", "R"], "priority must be one of auto, F"),
+    "faulty pattern": (["train", "text", "--output", "o", "--pattern", "("], "pattern must be one of none"),
+    "output in use": (["train", "text", "--output", "."], "output must be a new folder or that of a tokenizer"),
+    "not UTF-8": (["train", "bad", "--output", "o"], "text must be UTF-8, got byte 0xff at 0"),
+    "no tokenizer": (["encode", "--tokenizer", "nowhere", "text"], "tokenizer must be a folder with tokenizer.json"),
+    "no file": (["encode", "--tokenizer", "tokenizer", "missing"], "file must be readable, got No such file"),
+    "bytes": (["encode", "--tokenizer", "tokenizer", "bad"], "text must be UTF-8, got byte 0xff at 0 of bad"),
+    "no ids": (["decode", "--tokenizer", "tokenizer", "text"], "ids must be integers between spaces"),
+    "unknown special": (["encode", "--tokenizer", "tokenizer", "text", "--allow-special", "<x>"], "got '<x>'"),
+    "no place": (["decode", "--tokenizer", "tokenizer", "ids", "--output", "no/where"], "output must be writable"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_line_and_code_2_and_writes_nothing(capfdbinary, folder, monkeypatch, arguments, message):
+    monkeypatch.chdir(folder.parent)
+    Path("text").write_text("some text")
+    Path("bad").write_bytes(b"\xff")
+    Path("ids").write_text("97 98")
+    before = sorted(Path().rglob("*"))
+    try:
+        code, output, errors = run(capfdbinary, *arguments)
+    except SystemExit as exit:
+        code, output, errors = exit.code, b"", capfdbinary.readouterr()[1].decode()
+    line = [line for line in errors.splitlines() if not line.startswith("count words")]
+    assert code == 2 and output == b"" and len(line) == 1 and line[0].startswith("error: ") and message in line[0]
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_ctrl_c_exits_130_and_leaves_nothing(documents, tmp_path):
+    for n in range(40):
+        (tmp_path / f"{n}.txt").write_text("".join(document.text for document in documents))
+    command = [sys.executable, "-m", "tokenizer", "train", str(tmp_path / "*.txt"), "--output", str(tmp_path / "out")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(tokenizer.__file__).parents[1])}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("count words: 0 of")
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read().splitlines()[-1] == "interrupted: nothing was written"
+    assert process.returncode == 130
+    assert not [path for path in tmp_path.iterdir() if path.suffix != ".txt"]
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, tokenizer.commands as c\ntry: c.main(['train', '--help'])\nexcept SystemExit: print(*sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(tokenizer.__file__).parents[1])}
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    modules = set(output.stdout.splitlines()[-1].split())
+    assert "tokenizer.commands" in modules
+    assert not modules & {"numpy", "pyarrow", "regex", "rich", "jax"}
+    assert "--vocab-size" in output.stdout and "(default 32768)" in output.stdout
+
+
+def test_public_names_are_there():
+    assert all(getattr(tokenizer, name) is not None for name in tokenizer.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        tokenizer.nothing  # noqa: B018

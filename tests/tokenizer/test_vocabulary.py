@@ -1,0 +1,145 @@
+import pickle
+import random
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tokenizer import Tokenizer, TokenizerError, encoding, train
+
+
+@given(st.lists(st.text(max_size=40), max_size=6))
+@settings(deadline=None)
+def test_decoding_gives_back_every_text(small_tokenizer, texts):
+    ids, offsets = small_tokenizer.encode_batch(texts)
+    assert ids.dtype == np.uint16 and offsets.dtype == np.int64 and len(offsets) == len(texts) + 1
+    for text, start, end in zip(texts, offsets, offsets[1:], strict=False):
+        assert small_tokenizer.decode(ids[start:end]) == text
+        assert small_tokenizer.encode(text) == ids[start:end].tolist()
+
+
+def test_a_batch_may_be_empty(small_tokenizer):
+    ids, offsets = small_tokenizer.encode_batch([])
+    assert ids.size == 0 and offsets.tolist() == [0]
+    assert small_tokenizer.encode("") == [] and small_tokenizer.decode([]) == ""
+
+
+@pytest.mark.parametrize("letter", [" ", "a", "=", "\n"])
+def test_a_million_equal_letters_are_no_trouble(small_tokenizer, letter):
+    text = letter * 1_000_000
+    ids = small_tokenizer.encode(text)
+    assert small_tokenizer.decode(ids) == text and max(ids) < 380
+
+
+def test_token_lengths_count_the_bytes_of_a_text(small_tokenizer, documents):
+    text = "".join(document.text for document in documents)
+    ids = small_tokenizer.encode(text)
+    assert small_tokenizer.token_lengths[ids].sum() == len(text.encode()) > len(ids)
+    assert [small_tokenizer.token_lengths[n] for n in small_tokenizer.special_tokens.values()] == [0] * 11
+
+
+def test_special_tokens_have_the_last_ids_and_the_reserved_ones_come_last(small_tokenizer):
+    names = list(small_tokenizer.special_tokens)
+    assert names[:3] == ["<eot>", "<eod>", "<eos>"] and names[-1] == "<|unused_token_2|>"
+    assert list(small_tokenizer.special_tokens.values()) == list(range(380, 391))
+    assert small_tokenizer.vocab_size == 391
+
+
+def test_text_that_spells_a_special_token_is_ordinary_unless_allowed(small_tokenizer):
+    text = "a<eod><eod>b<eos>"
+    eod = small_tokenizer.special_tokens["<eod>"]
+    assert max(small_tokenizer.encode(text)) < 380
+    allowed = small_tokenizer.encode(text, allowed_special={"<eod>"})
+    assert allowed.count(eod) == 2 and small_tokenizer.special_tokens["<eos>"] not in allowed
+    assert small_tokenizer.decode(allowed) == text
+    with pytest.raises(TokenizerError, match=r"allowed_special must be among .* got '<end>'"):
+        small_tokenizer.encode(text, allowed_special=["<end>"])
+
+
+def test_of_two_special_tokens_that_begin_alike_the_longer_is_recognised():
+    pair = Tokenizer(np.zeros((0, 2)), ["<e>", "<e><f>"], "none")
+    assert pair.encode("<e><f><e>", allowed_special=["<e>", "<e><f>"]) == [257, 256]
+
+
+def test_a_lone_surrogate_is_refused_in_one_line(small_tokenizer):
+    with pytest.raises(TokenizerError, match=r"lone surrogate U\+D800 at character 1") as caught:
+        small_tokenizer.encode("a\ud800")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ids", [[391], [-1], [3, 1 << 40]])
+def test_unknown_ids_are_refused(small_tokenizer, ids):
+    with pytest.raises(TokenizerError, match="token ids must be at least 0 and below 391"):
+        small_tokenizer.decode(ids)
+
+
+def test_bytes_that_are_no_text_show_as_replacement(small_tokenizer):
+    assert small_tokenizer.decode([0xFF, 0x41]) == "\ufffdA"
+    assert small_tokenizer.decode_bytes([0xFF, 0x41]) == b"\xffA"
+
+
+def test_forgetting_words_changes_no_ids(small_tokenizer, documents, monkeypatch):
+    texts = [document.text for document in documents]
+    expected = small_tokenizer.encode_batch(texts)
+    monkeypatch.setattr(encoding, "MEMORY_BYTES", 100)
+    monkeypatch.setattr(encoding, "BLOCK_CHARACTERS", 50)
+    forgetful = pickle.loads(pickle.dumps(small_tokenizer))
+    for _ in range(2):
+        for ours, theirs in zip(forgetful.encode_batch(texts), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_threads_share_a_tokenizer(documents, small_tokenizer):
+    texts = ["".join(random.Random(n).choices("abc def\n", k=2000)) for n in range(40)]
+    expected = small_tokenizer.encode_batch(texts)[0]
+    shared = pickle.loads(pickle.dumps(small_tokenizer))
+    results: list[np.ndarray] = []
+    threads = [threading.Thread(target=lambda: results.append(shared.encode_batch(texts)[0])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4 and all(np.array_equal(result, expected) for result in results)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "specials", "message"),
+    [
+        ([[97, 256]], ["<e>"], "merge of a later token"),
+        ([[-1, 97]], ["<e>"], "merge of a later token"),
+        ([[97, 97], [97, 256], [256, 97]], ["<e>"], "spell the same bytes"),
+        ([[97, 98]], ["ab"], "special_tokens must differ from learned tokens, got 'ab'"),
+        ([[97, 98]], ["<e>", "<e>"], "special_tokens must be different"),
+    ],
+)
+def test_impossible_vocabularies_are_refused(pairs, specials, message):
+    with pytest.raises(TokenizerError, match=message):
+        Tokenizer(np.array(pairs), specials)
+
+
+def test_the_fingerprint_tells_pattern_merges_and_special_tokens_apart():
+    def fingerprint(pairs=((97, 98),), specials=("<e>",), pattern="gpt4"):
+        return Tokenizer(np.array(pairs), specials, pattern).fingerprint
+
+    variants = [
+        fingerprint(),
+        fingerprint(pairs=((97, 99),)),
+        fingerprint(specials=("<f>",)),
+        fingerprint(specials=("<e>", "<f>")),
+        fingerprint(pattern="none"),
+    ]
+    assert len(set(variants)) == 5
+    assert fingerprint() == variants[0]
+
+
+def test_many_tokens_need_wider_ids():
+    pairs = np.stack(np.divmod(np.arange(65_300), 256), axis=1)
+    assert Tokenizer(pairs[: 65_536 - 256], []).dtype == np.uint16
+    assert Tokenizer(pairs[: 65_536 - 256], ["<e>"]).dtype == np.uint32
+
+
+def test_the_worked_example_of_training_holds():
+    tokens = train([("ab ab", "r", "x")], vocab_size=258, special_tokens=["<eod>"], num_reserved=0)
+    assert tokens.encode("abab") == [256, 256]
