@@ -56,6 +56,11 @@ class Ingest:
         with self._process.stdin as stdin:
             stdin.write(request)
 
+    @property
+    def process_id(self) -> int:
+        """The child's."""
+        return self._process.pid
+
     def fault(self) -> str | None:
         """Why the child ended without completing the store, as one line; None when it did not."""
         status = self._process.poll()

@@ -1,0 +1,99 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dataservice.__main__ import main
+from dataservice.config import DataConfig
+from dataservice.options import OptionParser, add_options, take_options
+from tokenizer import CorpusConfig, Tokenizer
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str]:
+    """Arguments of `prepare` for a small corpus."""
+    Tokenizer(np.array([[101, 32]]), ("<eot>", "<eod>")).save(tmp_path / "tokenizer")
+    documents = [{"text": f"document {row} " * 50, "repo": f"project {row}", "path": f"{row}.txt"} for row in range(20)]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    store, tokenizer = str(tmp_path / "store"), str(tmp_path / "tokenizer")
+    return ["prepare", str(tmp_path / "corpus.jsonl"), "--tokenizer", tokenizer, "--output", store, "--workers", "1"]
+
+
+def test_prepare_then_stats_show_and_verify(arguments, tmp_path, capsys):
+    store = str(tmp_path / "store")
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert "1 shards (1 new), 20 documents" in printed.out and "reads " in printed.err
+    assert main(["stats", store, "--max-length", "256"]) == 0
+    assert "20 documents" in capsys.readouterr().out
+    assert main(["show", store, "--step", "0", "--max-length", "256", "--tokens-per-step", "256"]) == 0
+    assert "project" in capsys.readouterr().out
+    assert main(["verify", store]) == 0
+    assert "complete" in capsys.readouterr().out
+
+
+def test_verify_names_the_damaged_file_with_status_1(arguments, tmp_path, capsys):
+    assert main(arguments) == 0
+    (damaged,) = (tmp_path / "store/shards").glob("*/tokens.npy")
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    capsys.readouterr()
+    assert main(["verify", str(tmp_path / "store")]) == 1
+    assert capsys.readouterr().out.startswith(f"{damaged} must hold")
+
+
+@pytest.mark.parametrize(
+    ("extra", "line"),
+    [
+        (["--held-out-fraction", "2"], "held_out_fraction must be at least 0 and below 1, got 2.0"),
+        (["--on-error", "ignore"], "--on-error: invalid choice: 'ignore'"),
+        (["--workers", "two"], "--workers: invalid int value: 'two'"),
+        (["--text-column", "body"], "body"),
+        (["--tokenizer", "nowhere"], "nowhere"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(arguments, capsys, extra, line):
+    try:
+        status = main([*arguments, *extra])
+    except SystemExit as stop:
+        status = stop.code
+    error = capsys.readouterr().err.splitlines()
+    assert status == 2 and line in error[-1] and error[-1].startswith("error: ")
+    assert not any("Traceback" in text for text in error)
+
+
+def test_a_folder_that_is_no_store_and_a_negative_step_are_refused(arguments, tmp_path, capsys):
+    assert main(["verify", str(tmp_path)]) == 2
+    assert main(arguments) == 0
+    assert main(["show", str(tmp_path / "store"), "--step", "-1"]) == 2
+    assert "step must be at least 0, got -1" in capsys.readouterr().err
+
+
+def test_help_needs_no_heavy_library():
+    code = (
+        "import sys\nfrom dataservice.__main__ import main\n"
+        "try: main(['prepare', '--help'])\nexcept SystemExit: pass\n"
+        "heavy = {'jax', 'grain', 'pyarrow', 'rich'} & set(sys.modules); assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "--held-out-fraction" in text and "kept for evaluation" in text
+
+
+def test_every_option_takes_what_its_field_holds():
+    parser = OptionParser()
+    add_options(parser, DataConfig)
+    typed = ["--curriculum", "1,2", "--min-length", "64", "--max-length", "128", "--mixture", "64:1000,128:3000"]
+    config = take_options(parser.parse_args([*typed, "--store", "somewhere"]), DataConfig)
+    expected = DataConfig(
+        store="somewhere", curriculum=(1.0, 2.0), min_length=64, max_length=128, mixture={64: 1000, 128: 3000}
+    )
+    assert config == expected
+    assert take_options(parser.parse_args([]), DataConfig) == DataConfig()
+    parser = OptionParser()
+    add_options(parser, CorpusConfig)
+    corpus = take_options(parser.parse_args(["--languages", "py,rs", "--max-document-bytes", "9"]), CorpusConfig)
+    assert corpus == CorpusConfig(languages=("py", "rs"), max_document_bytes=9)
