@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from dataservice.buckets import buckets
 from dataservice.config import DataConfig
+from dataservice.decomposition import PackedRows
 from dataservice.indexes import RowIndexes
 from dataservice.store import Store
 from dataservice.windows import FILLING, Windows
@@ -63,8 +63,7 @@ class RowReader:
         tokens = np.zeros((len(places.starts), stop - first + 1), self._store.dtype)
         for shard, here in _groups(places.shards):
             if shard != FILLING:
-                view = sliding_window_view(np.asarray(self._store.tokens(shard)), tokens.shape[1])
-                tokens[here] = view[places.starts[here] + first]
+                tokens[here] = _windows(self._store.tokens(shard), tokens.shape[1])[places.starts[here] + first]
         return {
             "inputs": np.ascontiguousarray(tokens[:, :-1]),
             "targets": np.ascontiguousarray(tokens[:, 1:]),
@@ -77,32 +76,39 @@ class RowReader:
         inputs, targets = np.zeros(shape, self._store.dtype), np.zeros(shape, self._store.dtype)
         segments = np.zeros(shape, np.int32)
         for shard, here in _groups(places.shards):
-            if shard == FILLING:
-                continue
-            tokens = np.asarray(self._store.tokens(shard))
-            source, target, numbers = self._unpack(shard, places.starts[here], here, length)
-            inputs.reshape(-1)[target] = tokens[source]
-            targets.reshape(-1)[target] = tokens[source + 1]
-            segments.reshape(-1)[target] = numbers
+            packed = None if shard == FILLING else self._indexes.rows(shard).packed
+            if packed is not None:
+                source, numbers = _unpack(packed, places.starts[here], length)
+                tokens, real = self._store.tokens(shard), numbers > 0
+                segments[here] = numbers
+                inputs[here] = tokens.take(source, mode="clip") * real
+                targets[here] = tokens.take(source + 1, mode="clip") * real
         return {"inputs": inputs, "targets": targets, "segments": segments}
 
-    def _unpack(self, shard: int, rows: np.ndarray, here: np.ndarray, length: int) -> tuple[np.ndarray, ...]:
-        """Return for every token of packed rows of a shard its position there, its place in the batch, its segment.
 
-        rows: numbers of packed rows of the shard; here: rows of the batch that they become. Three int64 arrays.
-        """
-        packed = self._indexes.rows(shard).packed
-        assert packed is not None
-        first, count = packed.offsets[rows], np.diff(packed.offsets)[rows]
-        piece, segment = _ranges(first, count), _ranges(np.ones_like(count), count)
-        size = packed.lengths[piece]
-        # Pieces lie one after the other, each row's from its left: what earlier rows hold is taken off again.
-        ends = np.cumsum(size)
-        in_rows = np.add.reduceat(size, np.cumsum(count) - count)
-        left = ends - size - np.repeat(np.cumsum(in_rows) - in_rows, count)
-        source = _ranges(packed.starts[piece], size)
-        target = _ranges(np.repeat(here * length, count) + left, size)
-        return source, target, np.repeat(segment, size)
+def _unpack(packed: PackedRows, rows: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return for every place of packed rows the position of its input in the shard (any, in padding) and its segment.
+
+    int64 and int32, both (rows, length). Each row is its pieces and then one of padding, possibly of no tokens.
+    """
+    count = packed.offsets[rows + 1] - packed.offsets[rows]
+    ends = np.cumsum(count)
+    piece, segment = _ranges(packed.offsets[rows], count), _ranges(np.ones_like(count), count)
+    # slots: (P,) where the pieces are among pieces and paddings
+    slots = np.arange(len(piece)) + np.repeat(np.arange(len(rows)), count)
+    sizes, starts, numbers = np.zeros((3, len(piece) + len(rows)), np.int64)
+    sizes[slots], starts[slots], numbers[slots] = packed.lengths[piece], packed.starts[piece], segment
+    sizes[ends + np.arange(len(rows))] = length - np.add.reduceat(packed.lengths[piece], ends - count)
+    source = _ranges(starts, sizes).reshape(len(rows), length)
+    return source, np.repeat(numbers.astype(np.int32), sizes).reshape(len(rows), length)
+
+
+def _windows(tokens: np.ndarray, width: int) -> np.ndarray:
+    """Return the view (len(tokens) - width + 1, width) of all stretches of `width` tokens.
+
+    NumPy's sliding_window_view is the same after 90 us of checks, which a batch would spend on each of its shards.
+    """
+    return np.ndarray((len(tokens) - width + 1, width), tokens.dtype, tokens, 0, tokens.strides * 2)
 
 
 def _groups(shards: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

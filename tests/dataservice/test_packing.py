@@ -32,5 +32,5 @@ def test_rows_are_those_of_packing_one_by_one(lengths, capacity):
 
 
 def test_many_tails_fill_their_rows():
-    lengths = np.random.default_rng(0).integers(1, 64, 20_000)
+    lengths = np.random.default_rng(0).integers(1, 64, 100_000)
     assert lengths.sum() / (64 * (len(pack(lengths, 64).offsets) - 1)) > 0.998

@@ -91,7 +91,7 @@ def test_cycles_hold_the_batches_that_counting_row_by_row_gives(case):
     assert schedule.locate(step) is None
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(stores_and_configs())
 def test_every_row_comes_once_an_epoch_from_windows_up_to_the_steps_own(case):
     counts, config = case
