@@ -14,15 +14,16 @@ bound of its priority for nothing, and only pairs whose bound reaches the top ar
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tokenizer.counting import WordCounts
 from tokenizer.errors import TokenizerError
-from tokenizer.merging_pairs import PAIR, Pairs
+from tokenizer.merging_pairs import PairRows, Pairs
 from tokenizer.merging_queue import Queue
 from tokenizer.merging_sources import Sources
-from tokenizer.merging_text import Births, Spots, Text
+from tokenizer.merging_text import Births, Plan, Text
 from tokenizer.priorities import make_priority, resolve_priority
 from tokenizer.progress import Progress
 
@@ -94,9 +95,10 @@ class _Trainer:
         min_languages: int,
         max_token_length: int | None,
     ) -> None:
-        self._text = Text(counts)
         sources = Sources(counts)
-        self._pairs = Pairs(self._text, sources, make_priority(priority, sources.num_repositories))
+        self._priority = make_priority(priority, sources.num_repositories)
+        self._text = Text(counts)
+        self._pairs = Pairs(self._text, sources, self._priority)
         self._queue = Queue(self._pairs)
         self._min_repositories = min_repositories
         self._min_languages = min_languages
@@ -106,129 +108,135 @@ class _Trainer:
         self.num_merges = 0
         self._num_skipped = 0
         self._limit = _MIN_CANDIDATES
-        self._merged: list[np.ndarray] = []  # PAIR rows
-        # By token: R and L when it was made, and length in bytes. Those of bytes are bounds.
+        self._merged: list[PairRows] = []
+        # By token: R and L when it was made, and length in bytes. R and L of bytes are bounds.
         num_tokens = NUM_BYTES + min(num_merges, len(counts.data)) + _MAX_CANDIDATES
         self._repositories = np.full(num_tokens, sources.num_repositories, np.int64)
         self._languages = np.full(num_tokens, sources.num_languages, np.int64)
         self._lengths = np.ones(num_tokens, np.int64)
-        self._add_pairs(self._text.slots_with_pairs())
+        births = self._text.all_births()
+        self._add(self._group(births, _sort(births)))
 
     def result(self) -> Merges:
-        rows = np.concatenate([np.zeros(0, PAIR), *self._merged])
+        rows = [self._pairs.take(np.zeros(0, np.int64)), *self._merged]
+        lefts, rights, _, frequency, repositories, languages, _ = map(np.concatenate, zip(*rows, strict=True))
         return Merges(
-            pairs=np.stack((rows["left"], rows["right"]), axis=1),
-            frequency=rows["frequency"].copy(),
-            repositories=rows["repositories"].copy(),
-            languages=rows["languages"].copy(),
+            pairs=np.stack((lefts, rights), axis=1),
+            frequency=frequency,
+            repositories=repositories,
+            languages=languages,
             steps=self.num_merges + self._num_skipped,
         )
 
     def merge_batch(self) -> bool:
         """Make some of the merges that are wanted; False when all are made or nothing is left to merge."""
-        candidates = self._choose()
-        if self.num_merges == self._num_wanted or len(candidates) == 0:
+        numbers = self._choose()
+        if self.num_merges == self._num_wanted or len(numbers) == 0:
             return False
-        rows = self._pairs.rows[candidates]
-        is_skipped = (rows["repositories"] < self._min_repositories) | (rows["languages"] < self._min_languages)
+        rows = self._pairs.take(numbers)
+        is_skipped = (rows.repositories < self._min_repositories) | (rows.languages < self._min_languages)
         # tokens: (candidates,), what each would make, if it is not skipped
         tokens = (NUM_BYTES - 1 + self.num_merges + np.cumsum(~is_skipped)).astype(np.int32)
-        last = NUM_BYTES - 1 + self._num_wanted
-        spots = self._pairs.find(candidates)
-        cut = min(self._text.find_conflict(spots, len(rows)), int(np.searchsorted(tokens, last)) + 1)
-        self._describe_tokens(tokens[~is_skipped], rows[~is_skipped])
-        spots = spots.keep(~is_skipped & (np.arange(len(rows)) < cut))
-        spots = self._text.every_other(spots, rows["left"] == rows["right"])
-        cut = self._cut_at_births(self._text.births(spots, tokens), rows[:cut])
-        self._apply(candidates[:cut], ~is_skipped[:cut], spots.keep(np.arange(len(rows)) < cut), tokens)
-        self._limit = min(max(2 * cut, _MIN_CANDIDATES), _MAX_CANDIDATES)
+        self._describe(tokens[~is_skipped], rows.take(~is_skipped))
+        spots = self._pairs.find(numbers)
+        cut = min(
+            self._text.find_conflict(spots, len(numbers)),
+            int(np.searchsorted(tokens, NUM_BYTES - 1 + self._num_wanted)) + 1,
+        )
+        spots = spots.keep((~is_skipped & (np.arange(len(numbers)) < cut))[spots.ranks])
+        spots = self._text.every_other(spots, rows.lefts == rows.rights)
+        plan = self._text.plan(spots, tokens)
+        order = _sort(plan.births)
+        final_cut = self._cut_at_births(self._group(plan.births, order), rows, cut)
+        if final_cut < cut:
+            plan = self._text.plan(spots.keep(spots.ranks < final_cut), tokens)
+            order = _sort(plan.births)
+        self._apply(plan, order, numbers[:final_cut], is_skipped[:final_cut], tokens)
+        self._limit = min(max(2 * final_cut, _MIN_CANDIDATES), _MAX_CANDIDATES)
         return True
 
     def _choose(self) -> np.ndarray:
         """Return some of the best pairs, best first, R and L exact where they matter."""
         while True:
-            candidates = self._queue.top(self._limit)
+            numbers = self._queue.top(self._limit)
             if not self._needs_sources:
-                return candidates
-            rows = self._pairs.rows[candidates]
-            is_bound = rows["counted_frequency"] != rows["frequency"]
-            num_exact = int(np.argmax(is_bound)) if is_bound.any() else len(candidates)
-            if num_exact > 0 or len(candidates) == 0:
-                return candidates[:num_exact]
-            self._pairs.count_sources(candidates[is_bound])
+                return numbers
+            is_exact = self._pairs.is_exact(numbers)
+            num_exact = len(numbers) if is_exact.all() else int(np.argmin(is_exact))
+            if 2 * num_exact >= len(numbers):
+                return numbers[:num_exact]
+            self._pairs.count_sources(numbers[~is_exact])
 
-    def _describe_tokens(self, tokens: np.ndarray, rows: np.ndarray) -> None:
-        if self._needs_sources:
-            self._repositories[tokens] = rows["repositories"]
-            self._languages[tokens] = rows["languages"]
-        self._lengths[tokens] = self._lengths[rows["left"]] + self._lengths[rows["right"]]
+    def _describe(self, tokens: np.ndarray, rows: PairRows) -> None:
+        self._repositories[tokens] = rows.repositories
+        self._languages[tokens] = rows.languages
+        self._lengths[tokens] = self._lengths[rows.lefts] + self._lengths[rows.rights]
 
-    def _cut_at_births(self, births: Births, rows: np.ndarray) -> int:
-        """Return how many of the candidates come before every pair that is born earlier among them."""
-        codes = _codes(births.lefts, births.rights)
-        order, starts = _group(codes)
-        if len(starts) == 0:
-            return len(rows)
-        born = np.zeros(len(starts), PAIR)
+    def _group(self, births: Births, order: np.ndarray) -> "_Groups":
+        """Return the new pairs of `births`, which `order` sorts by pair; F is that of the births it holds."""
+        codes, slots = births.codes[order], births.slots[order]
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
         first = order[starts]
-        self._fill(born, births.lefts[first], births.rights[first])
-        born["frequency"] = np.add.reduceat(self._text.counts.counts[births.words[order]], starts)
-        born["repositories"] = np.minimum(born["repositories"], born["frequency"])
-        born["priority"] = self._pairs.evaluate(born)
-        is_rival = (born["priority"] >= rows["priority"][-1]) & ~self._is_too_long(born)
-        if not is_rival.any():
-            return len(rows)
-        rivals, ranks = born[is_rival], births.ranks[first[is_rival]]
-        keys = np.concatenate((rows["key"], rivals["key"]))
-        order = np.lexsort((keys, -np.concatenate((rows["priority"], rivals["priority"]))))
-        is_candidate = order < len(rows)
-        num_better = np.cumsum(is_candidate)[~is_candidate]  # candidates that come before each rival
-        born_after = ranks[order[~is_candidate] - len(rows)] + 1
-        return min(len(rows), int(np.maximum(born_after, num_better).min()))
+        lefts, rights = births.lefts[first], births.rights[first]
+        frequencies = np.add.reduceat(self._text.weights[slots], starts) if len(starts) else np.zeros(0, np.int64)
+        frequencies[self._lengths[lefts] + self._lengths[rights] > self._max_token_length] = 0
+        repositories = np.minimum(self._repositories[lefts], self._repositories[rights])
+        repositories = np.minimum(repositories, frequencies)
+        languages = np.minimum(self._languages[lefts], self._languages[rights])
+        priorities = self._priority.evaluate(frequencies, repositories, languages)
+        rows = PairRows(lefts, rights, codes[starts], frequencies, repositories, languages, priorities)
+        return _Groups(rows, births.ranks[first], slots, np.diff(starts, append=len(slots)))
 
-    def _apply(self, candidates: np.ndarray, is_merged: np.ndarray, spots: Spots, tokens: np.ndarray) -> None:
-        merged = candidates[is_merged]
+    def _cut_at_births(self, groups: "_Groups", rows: PairRows, cut: int) -> int:
+        """Return how many of the first `cut` candidates come before every pair that is born earlier among them."""
+        is_rival = groups.rows.priorities >= rows.priorities[cut - 1]
+        if not is_rival.any():
+            return cut
+        rivals, ranks = groups.rows.take(is_rival), groups.ranks[is_rival]
+        keys = np.concatenate((rows.keys[:cut], rivals.keys))
+        order = np.lexsort((keys, -np.concatenate((rows.priorities[:cut], rivals.priorities))))
+        is_candidate = order < cut
+        num_better = np.cumsum(is_candidate)[~is_candidate]  # candidates that come before each rival
+        born_after = ranks[order[~is_candidate] - cut] + 1
+        return min(cut, int(np.maximum(born_after, num_better).min()))
+
+    def _apply(
+        self, plan: Plan, order: np.ndarray, numbers: np.ndarray, is_skipped: np.ndarray, tokens: np.ndarray
+    ) -> None:
+        merged = numbers[~is_skipped]
         if not self._needs_sources:
             self._pairs.count_sources(merged)
-        self._merged.append(self._pairs.rows[merged])
-        ended, ended_pairs, started = self._text.merge(spots, tokens)
-        is_pair = ended_pairs >= 0
-        self._pairs.lower(ended_pairs[is_pair], self._text.weights(ended[is_pair]))
-        self._pairs.retire(candidates)
-        self._add_pairs(started)
+        self._merged.append(self._pairs.take(merged))
+        self._pairs.lower(*self._text.merge(plan, tokens))
+        self._pairs.retire(numbers)
+        self._add(self._group(plan.births, order[~plan.births.is_passing[order]]))
         self.num_merges += len(merged)
-        self._num_skipped += len(candidates) - len(merged)
+        self._num_skipped += len(numbers) - len(merged)
 
-    def _add_pairs(self, slots: np.ndarray) -> None:
-        """Add the new pairs that start at these slots."""
-        lefts, rights = self._text.tokens[slots], self._text.tokens[self._text.nexts[slots]]
-        order, starts = _group(_codes(lefts, rights))
-        if len(starts) == 0:
-            return
-        rows = np.zeros(len(starts), PAIR)
-        first = order[starts]
-        self._fill(rows, lefts[first], rights[first])
-        numbers = self._pairs.add(rows, slots[order], np.diff(starts, append=len(slots)))
-        is_too_long = self._is_too_long(rows)
-        self._pairs.retire(numbers[is_too_long])
-        self._queue.add(numbers[~is_too_long])
-
-    def _fill(self, rows: np.ndarray, lefts: np.ndarray, rights: np.ndarray) -> None:
-        """Write what is known of new pairs from their tokens."""
-        rows["left"], rows["right"] = lefts, rights
-        rows["key"] = _codes(lefts, rights)
-        rows["repositories"] = np.minimum(self._repositories[lefts], self._repositories[rights])
-        rows["languages"] = np.minimum(self._languages[lefts], self._languages[rights])
-
-    def _is_too_long(self, rows: np.ndarray) -> np.ndarray:
-        return self._lengths[rows["left"]] + self._lengths[rows["right"]] > self._max_token_length
+    def _add(self, groups: "_Groups") -> None:
+        self._queue.add(self._pairs.add(groups.rows, groups.slots, groups.lengths))
 
 
-def _codes(lefts: np.ndarray, rights: np.ndarray) -> np.ndarray:
-    return lefts.astype(np.int64) << 32 | rights
+class _Groups(NamedTuple):
+    """New pairs, and where they are."""
+
+    rows: PairRows  # F at birth
+    ranks: np.ndarray  # int32[pairs]: the merge at which each is born
+    slots: np.ndarray  # int32[occurrences]: pair after pair
+    lengths: np.ndarray  # int64[pairs]: occurrences of each
 
 
-def _group(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order that sorts codes, and where each distinct one starts in it."""
-    order = np.argsort(codes)
-    return order, np.flatnonzero(np.diff(codes[order], prepend=-1))
+def _sort(births: Births) -> np.ndarray:
+    """Return the order (int64) that sorts births by pair, in each as they come.
+
+    Sorting numbers that hold code and index takes a third of the time of `argsort`; they rarely do not fit.
+    """
+    size = len(births.slots)
+    token_bits = int(max(births.lefts.max(), births.rights.max())).bit_length() if size else 0
+    index_bits = size.bit_length()
+    if 2 * token_bits + index_bits > 63:
+        return np.argsort(births.codes, kind="stable")
+    packed = (births.lefts.astype(np.int64) << token_bits | births.rights) << index_bits
+    packed |= np.arange(size)
+    packed.sort()
+    return packed & ((1 << index_bits) - 1)

@@ -1,5 +1,7 @@
 """All pairs met so far: their tokens, F, R, L, priorities and positions."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tokenizer.merging_sources import Sources
@@ -7,100 +9,140 @@ from tokenizer.merging_text import Spots, Text
 from tokenizer.priorities import Priority
 from tokenizer.ragged import offsets_of
 
-__all__ = ["PAIR", "Pairs"]
+__all__ = ["PairRows", "Pairs"]
 
-PAIR = np.dtype(
-    [
-        ("left", np.int32),
-        ("right", np.int32),
-        ("frequency", np.int64),  # F now; 0: merged, skipped or too long
-        ("repositories", np.int64),  # R when last counted, or a bound from the parts
-        ("languages", np.int64),  # L, likewise
-        ("counted_frequency", np.int64),  # F when R and L were last counted (0: never); equal to F, R and L are exact
-        ("priority", np.float64),  # from F, R and L above, so never less than the true one
-        ("key", np.int64),  # the smaller is taken first among equal priorities
-        ("start", np.int64),  # where its positions are, of which some may have passed to other pairs
-        ("length", np.int64),
-    ]
-)
+
+class PairRows(NamedTuple):
+    """Some pairs, one a row."""
+
+    lefts: np.ndarray  # int32: left token
+    rights: np.ndarray  # int32: right token
+    keys: np.ndarray  # int64: of equal priorities the smaller key is first
+    frequencies: np.ndarray  # int64; 0: merged, skipped or too long
+    repositories: np.ndarray  # int64: R, or more
+    languages: np.ndarray  # int64: L, or more
+    priorities: np.ndarray  # float64: from F, R and L as they are here
+
+    def take(self, rows: np.ndarray) -> "PairRows":
+        """Return some of the rows (int64 numbers, or bool[rows])."""
+        return PairRows(*(column[rows] for column in self))
 
 
 class Pairs:
-    """A table of pairs that grows at its end; a pair never gains positions after it is added."""
+    """A table of pairs that grows at its end; a pair never gains positions after it is added.
+
+    R and L are bounds, from the parts of the pair or from an earlier count, unless they were counted at the F of now.
+    """
 
     def __init__(self, text: Text, sources: Sources, priority: Priority) -> None:
-        self.size = 0
         self._text = text
         self._sources = sources
         self._priority = priority
-        self._rows = np.zeros(1 << 12, PAIR)
-        self._positions = np.zeros(1 << 12, np.int32)
-        self._num_positions = 0
+        self._lefts = _Column(np.int32)
+        self._rights = _Column(np.int32)
+        self._keys = _Column(np.int64)
+        self._frequencies = _Column(np.int64)
+        self._repositories = _Column(np.int64)
+        self._languages = _Column(np.int64)
+        self._priorities = _Column(np.float64)
+        self._counted = _Column(np.int64)  # F when R and L were counted; 0: never
+        self._starts = _Column(np.int64)  # of a pair's positions, of which some may have passed to other pairs
+        self._lengths = _Column(np.int64)
+        self._positions = _Column(np.int32)
 
     @property
-    def rows(self) -> np.ndarray:
-        """The pairs (PAIR[size]): a view."""
-        return self._rows[: self.size]
+    def keys(self) -> np.ndarray:
+        """int64[pairs]."""
+        return self._keys.values
 
-    def add(self, rows: np.ndarray, positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Append pairs with tokens, R and L bounds and keys filled in, and their positions; returns their numbers.
+    @property
+    def priorities(self) -> np.ndarray:
+        """float64[pairs]: never less than the true ones."""
+        return self._priorities.values
 
-        `positions` (int32) holds `lengths[i]` slots of pair i, pair after pair.
-        """
-        offsets = offsets_of(lengths)
-        numbers = np.arange(self.size, self.size + len(rows))
-        rows["start"], rows["length"] = self._num_positions + offsets[:-1], lengths
-        rows["frequency"] = np.add.reduceat(self._text.weights(positions), offsets[:-1])
-        rows["repositories"] = np.minimum(rows["repositories"], rows["frequency"])
-        rows["priority"] = self.evaluate(rows)
-        self._text.pairs[positions] = np.repeat(numbers, lengths)
-        self._rows = _extended(self._rows, self.size, rows)
-        self._positions = _extended(self._positions, self._num_positions, positions)
-        self.size += len(rows)
-        self._num_positions += len(positions)
+    def take(self, numbers: np.ndarray) -> PairRows:
+        """Return what is known of these pairs now."""
+        columns = (self._lefts, self._rights, self._keys, self._frequencies, self._repositories, self._languages)
+        return PairRows(*(column.values[numbers] for column in (*columns, self._priorities)))
+
+    def is_exact(self, numbers: np.ndarray) -> np.ndarray:
+        """Whether R and L of these pairs are counts, not bounds."""
+        return self._counted.values[numbers] == self._frequencies.values[numbers]
+
+    def add(self, rows: PairRows, positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Append pairs and return their numbers; `positions` (int32) holds lengths[i] slots of row i, row after row."""
+        first = self._lefts.size
+        numbers = np.arange(first, first + len(lengths))
+        self._text.pairs[positions] = np.repeat(numbers.astype(np.int32), lengths)
+        self._lefts.extend(rows.lefts)
+        self._rights.extend(rows.rights)
+        self._keys.extend(rows.keys)
+        self._frequencies.extend(rows.frequencies)
+        self._repositories.extend(rows.repositories)
+        self._languages.extend(rows.languages)
+        self._priorities.extend(rows.priorities)
+        self._counted.extend(np.zeros(len(numbers), np.int64))
+        self._starts.extend(self._positions.size + offsets_of(lengths)[:-1])
+        self._lengths.extend(lengths)
+        self._positions.extend(positions)
         return numbers
-
-    def evaluate(self, rows: np.ndarray) -> np.ndarray:
-        """Return the priorities (float64) that F, R and L of these rows make."""
-        return self._priority.evaluate(rows["frequency"], rows["repositories"], rows["languages"])
 
     def find(self, numbers: np.ndarray) -> Spots:
         """Return where these pairs are now."""
-        rows = self._rows[numbers]
-        ends = np.cumsum(rows["length"])
-        places = np.repeat(rows["start"] - (ends - rows["length"]), rows["length"])
-        places += np.arange(len(places))
-        positions = self._positions[places]
-        ranks = np.repeat(np.arange(len(numbers), dtype=np.int32), rows["length"])
-        is_here = self._text.pairs[positions] == numbers[ranks]
-        return Spots(positions[is_here], ranks[is_here])
+        lengths = self._lengths.values[numbers]
+        offsets = offsets_of(lengths)
+        places = np.repeat(self._starts.values[numbers] - offsets[:-1], lengths)
+        places += np.arange(offsets[-1])
+        lefts = self._positions.values[places]
+        ranks = np.repeat(np.arange(len(numbers), dtype=np.int32), lengths)
+        is_here = self._text.pairs[lefts] == np.repeat(numbers, lengths)
+        lefts = lefts[is_here]
+        return Spots(lefts, self._text.nexts[lefts], ranks[is_here])
 
     def count_sources(self, numbers: np.ndarray) -> None:
         """Make R and L of these pairs exact, and so their priorities."""
         spots = self.find(numbers)
         offsets = np.searchsorted(spots.ranks, np.arange(len(numbers) + 1))
-        rows = self._rows[numbers]
-        rows["repositories"], rows["languages"] = self._sources.count(self._text.words[spots.positions], offsets)
-        rows["counted_frequency"] = rows["frequency"]
-        rows["priority"] = self.evaluate(rows)
-        self._rows[numbers] = rows
+        repositories, languages = self._sources.count(self._text.words[spots.lefts], offsets)
+        self._repositories.values[numbers] = repositories
+        self._languages.values[numbers] = languages
+        self._counted.values[numbers] = self._frequencies.values[numbers]
+        self._evaluate(numbers)
 
     def lower(self, numbers: np.ndarray, weights: np.ndarray) -> None:
-        """Take `weights` off the frequencies of pairs (each may come many times)."""
-        np.subtract.at(self._rows["frequency"], numbers, weights)
-        self._rows["priority"][numbers] = self.evaluate(self._rows[numbers])
+        """Take weights off the frequencies of pairs; a pair may come many times."""
+        np.subtract.at(self._frequencies.values, numbers, weights)
+        self._evaluate(numbers)
 
     def retire(self, numbers: np.ndarray) -> None:
         """Never offer these pairs again."""
-        self._rows["frequency"][numbers] = 0
-        self._rows["priority"][numbers] = 0.0
+        self._frequencies.values[numbers] = 0
+        self._priorities.values[numbers] = 0.0
+
+    def _evaluate(self, numbers: np.ndarray) -> None:
+        self._priorities.values[numbers] = self._priority.evaluate(
+            self._frequencies.values[numbers], self._repositories.values[numbers], self._languages.values[numbers]
+        )
 
 
-def _extended(array: np.ndarray, size: int, values: np.ndarray) -> np.ndarray:
-    """Write `values` at `size` of `array`, or of a copy half as long again when they do not fit."""
-    if size + len(values) > len(array):
-        longer = np.zeros(max(size + len(values), len(array) * 3 // 2), array.dtype)
-        longer[:size] = array[:size]
-        array = longer
-    array[size : size + len(values)] = values
-    return array
+class _Column:
+    """An array that grows at its end."""
+
+    def __init__(self, dtype: type[np.generic]) -> None:
+        self._array = np.zeros(1 << 10, dtype)
+        self.size = 0
+
+    @property
+    def values(self) -> np.ndarray:
+        """What it holds now: a view."""
+        return self._array[: self.size]
+
+    def extend(self, values: np.ndarray) -> None:
+        """Append values."""
+        size = self.size + len(values)
+        if size > len(self._array):
+            longer = np.zeros(max(size, len(self._array) * 3 // 2), self._array.dtype)
+            longer[: self.size] = self.values
+            self._array = longer
+        self._array[self.size : size] = values
+        self.size = size

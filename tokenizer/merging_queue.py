@@ -24,14 +24,16 @@ class Queue:
     def add(self, numbers: np.ndarray) -> None:
         """Let in those of some new pairs that are above the threshold."""
         numbers = numbers[self._is_above(numbers)]
-        self._set_pool(np.concatenate((self._pool, numbers)))
+        numbers = numbers[np.argsort(self._pairs.keys[numbers])]
+        places = np.searchsorted(self._pairs.keys[self._pool], self._pairs.keys[numbers])
+        self._pool = np.insert(self._pool, places, numbers)
 
     def top(self, limit: int) -> np.ndarray:
         """Return up to `limit` of the best pairs of positive priority, best first; none when there are none."""
         self._pool = self._pool[self._is_above(self._pool)]
         if len(self._pool) == 0:
             self._refill()
-        priorities = self._pairs.rows["priority"][self._pool]
+        priorities = self._pairs.priorities[self._pool]
         if len(self._pool) <= limit:
             chosen = np.arange(len(self._pool))
         else:
@@ -42,22 +44,18 @@ class Queue:
         return self._pool[chosen[np.argsort(-priorities[chosen], kind="stable")]]
 
     def _is_above(self, numbers: np.ndarray) -> np.ndarray:
-        priorities, keys = self._pairs.rows["priority"][numbers], self._pairs.rows["key"][numbers]
+        priorities, keys = self._pairs.priorities[numbers], self._pairs.keys[numbers]
         lowest, largest_key = self._threshold
         return (priorities > lowest) | ((priorities == lowest) & (keys <= largest_key))
 
     def _refill(self) -> None:
-        rows = self._pairs.rows
-        numbers = np.flatnonzero(rows["priority"] > 0)
+        numbers = np.flatnonzero(self._pairs.priorities > 0)
         self._threshold = (0.0, -1)
         if len(numbers) > _POOL_SIZE:
-            priorities = rows["priority"][numbers]
+            priorities = self._pairs.priorities[numbers]
             lowest = np.partition(priorities, -_POOL_SIZE)[-_POOL_SIZE]
-            equal = np.sort(rows["key"][numbers[priorities == lowest]])
+            equal = np.sort(self._pairs.keys[numbers[priorities == lowest]])
             num_above = int((priorities > lowest).sum())
             self._threshold = (float(lowest), int(equal[_POOL_SIZE - num_above - 1]))
             numbers = numbers[self._is_above(numbers)]
-        self._set_pool(numbers)
-
-    def _set_pool(self, numbers: np.ndarray) -> None:
-        self._pool = numbers[np.argsort(self._pairs.rows["key"][numbers])]
+        self._pool = numbers[np.argsort(self._pairs.keys[numbers])]

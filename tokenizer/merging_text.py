@@ -1,4 +1,4 @@
-"""The distinct words as chains of tokens, and the positions of pairs in them."""
+"""The distinct words as chains of tokens, and what merging changes in them."""
 
 from typing import NamedTuple
 
@@ -6,28 +6,43 @@ import numpy as np
 
 from tokenizer.counting import WordCounts
 
-__all__ = ["Births", "Spots", "Text"]
+__all__ = ["Births", "Plan", "Spots", "Text"]
 
 
 class Spots(NamedTuple):
-    """Positions of several pairs: `positions[j]` belongs to pair number `ranks[j]` of those asked for."""
+    """Positions of several pairs: the ranks say whose, counted in a list of pairs that is best first."""
 
-    positions: np.ndarray  # int32: the slot of the left token
+    lefts: np.ndarray  # int32: slots of the left tokens
+    rights: np.ndarray  # int32: slots of the right tokens
     ranks: np.ndarray  # int32, rising
 
     def keep(self, is_kept: np.ndarray) -> "Spots":
-        """Leave out the ranks for which `is_kept` (bool, by rank) is False."""
-        chosen = is_kept[self.ranks]
-        return Spots(self.positions[chosen], self.ranks[chosen])
+        """Leave out positions (bool[positions])."""
+        return Spots(self.lefts[is_kept], self.rights[is_kept], self.ranks[is_kept])
 
 
 class Births(NamedTuple):
-    """New pairs, one row an occurrence."""
+    """Occurrences of new pairs, each when its younger token is made."""
 
-    lefts: np.ndarray  # int32: token
-    rights: np.ndarray  # int32: token
-    ranks: np.ndarray  # int32: the merge that made it
-    words: np.ndarray  # int32: where it is
+    lefts: np.ndarray  # int32: left token
+    rights: np.ndarray  # int32: right token
+    ranks: np.ndarray  # int32: the merge that makes the younger token
+    slots: np.ndarray  # int32: slot of the left token
+    is_passing: np.ndarray  # bool: a later merge of the batch ends it
+
+    @property
+    def codes(self) -> np.ndarray:
+        """int64: left << 32 | right."""
+        return self.lefts.astype(np.int64) << 32 | self.rights
+
+
+class Plan(NamedTuple):
+    """What merging some positions, rank by rank, will do."""
+
+    spots: Spots
+    outer: np.ndarray  # int32: slots before the positions, unless they are merged themselves
+    after: np.ndarray  # int32: slots after the positions
+    births: Births
 
 
 class Text:
@@ -39,31 +54,30 @@ class Text:
     def __init__(self, counts: WordCounts) -> None:
         size = len(counts.data)
         lengths = np.diff(counts.offsets)
-        self.counts = counts
         self.wall = size
-        # (size + 1,) each: token, slot of the next and of the previous token, word, pair (-1: none) that starts here
+        # (size + 1,) each: token, slots of the next and of the previous token, pair that starts here (-1: none), word,
+        # and how often the word occurs
         self.tokens = np.append(counts.data, 0).astype(np.int32)
         self.nexts = np.arange(1, size + 2, dtype=np.int32)
         self.previous = np.arange(-1, size, dtype=np.int32)
-        self.words = np.append(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths), np.int32(-1))
         self.pairs = np.full(size + 1, -1, np.int32)
+        self.words = np.append(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths), np.int32(-1))
+        self.weights = np.append(np.repeat(counts.counts, lengths), 0)
         self.nexts[counts.offsets[1:] - 1] = size
         self.previous[counts.offsets[:-1]] = size
         self._ranks = np.full(size + 1, -1, np.int32)  # scratch: all -1 between calls
 
-    def weights(self, slots: np.ndarray) -> np.ndarray:
-        """Return how often the words of these slots occur (int64)."""
-        return self.counts.counts[self.words[slots]]
-
-    def slots_with_pairs(self) -> np.ndarray:
-        """Return the slots that have a token after them in their word (int32)."""
-        return np.flatnonzero(self.nexts[:-1] != self.wall).astype(np.int32)
+    def all_births(self) -> Births:
+        """Return all pairs of bytes."""
+        slots = np.flatnonzero(self.nexts[:-1] != self.wall).astype(np.int32)
+        zeros = np.zeros(len(slots), np.int32)
+        return Births(self.tokens[slots], self.tokens[slots + 1], zeros, slots, zeros.astype(bool))
 
     def find_conflict(self, spots: Spots, num_ranks: int) -> int:
         """Return the first rank of which some position overlaps one of an earlier rank; `num_ranks` if none does."""
-        self._ranks[spots.positions] = spots.ranks
-        neighbours = self._ranks[self.nexts[spots.positions]]
-        self._ranks[spots.positions] = -1
+        self._ranks[spots.lefts] = spots.ranks
+        neighbours = self._ranks[spots.rights]
+        self._ranks[spots.lefts] = -1
         overlaps = (neighbours >= 0) & (neighbours != spots.ranks)
         if not overlaps.any():
             return num_ranks
@@ -77,59 +91,56 @@ class Text:
         chosen = np.flatnonzero(is_equal[spots.ranks])
         if len(chosen) == 0:
             return spots
-        chosen = chosen[np.lexsort((spots.positions[chosen], spots.ranks[chosen]))]
-        positions, ranks = spots.positions[chosen], spots.ranks[chosen]
+        chosen = chosen[np.lexsort((spots.lefts[chosen], spots.ranks[chosen]))]
+        run = spots.keep(chosen)
         continues = np.zeros(len(chosen), bool)
-        continues[1:] = (self.nexts[positions[:-1]] == positions[1:]) & (ranks[1:] == ranks[:-1])
+        continues[1:] = (run.rights[:-1] == run.lefts[1:]) & (run.ranks[:-1] == run.ranks[1:])
         places = np.arange(len(chosen))
         places -= np.maximum.accumulate(np.where(continues, 0, places))
-        is_kept = np.ones(len(spots.positions), bool)
+        is_kept = np.ones(len(spots.lefts), bool)
         is_kept[chosen[places % 2 == 1]] = False
-        return Spots(spots.positions[is_kept], spots.ranks[is_kept])
+        return spots.keep(is_kept)
 
-    def births(self, spots: Spots, tokens: np.ndarray) -> Births:
-        """Return the pairs that come to be when `spots` are merged, rank by rank, at the moment they come to be.
-
-        `tokens` (int32, by rank) are the new tokens. Nothing is changed.
-        """
-        lefts = spots.positions
-        rights = self.nexts[lefts]
+    def plan(self, spots: Spots, tokens: np.ndarray) -> Plan:
+        """Return what putting tokens[rank] (int32) at every one of `spots` will change; nothing is changed yet."""
+        lefts, rights, ranks = spots
         before, after = self.previous[lefts], self.nexts[rights]
-        self._ranks[lefts] = spots.ranks
-        self._ranks[rights] = spots.ranks
+        self._ranks[lefts] = ranks
+        self._ranks[rights] = ranks
         before_ranks, after_ranks = self._ranks[before], self._ranks[after]
         self._ranks[lefts] = -1
         self._ranks[rights] = -1
-        own = tokens[spots.ranks]
+        own = tokens[ranks]
         # A neighbour merged earlier, or in the same rank, is a new token by now; one merged later is not yet.
-        is_merged = (before_ranks >= 0) & (before_ranks <= spots.ranks)
-        before_tokens = np.where(is_merged, tokens[before_ranks], self.tokens[before])
-        is_merged = (after_ranks >= 0) & (after_ranks < spots.ranks)
-        after_tokens = np.where(is_merged, tokens[after_ranks], self.tokens[after])
+        is_token = (before_ranks >= 0) & (before_ranks <= ranks)
+        left_tokens = np.where(is_token, tokens[before_ranks], self.tokens[before])
+        left_slots = np.where(is_token, self.previous[before], before)
+        is_token = (after_ranks >= 0) & (after_ranks < ranks)
+        right_tokens = np.where(is_token, tokens[after_ranks], self.tokens[after])
         has_before = before != self.wall
-        has_after = (after != self.wall) & (after_ranks != spots.ranks)  # else counted as its `before`
-        return Births(
-            lefts=np.concatenate((before_tokens[has_before], own[has_after])),
-            rights=np.concatenate((own[has_before], after_tokens[has_after])),
-            ranks=np.concatenate((spots.ranks[has_before], spots.ranks[has_after])),
-            words=np.concatenate((self.words[before[has_before]], self.words[lefts[has_after]])),
+        has_after = (after != self.wall) & (after_ranks != ranks)  # two of one rank: counted by the right one
+        births = Births(
+            lefts=np.concatenate((left_tokens[has_before], own[has_after])),
+            rights=np.concatenate((own[has_before], right_tokens[has_after])),
+            ranks=np.concatenate((ranks[has_before], ranks[has_after])),
+            slots=np.concatenate((left_slots[has_before], lefts[has_after])),
+            is_passing=np.concatenate(((before_ranks > ranks)[has_before], (after_ranks > ranks)[has_after])),
         )
+        return Plan(spots, before[has_before & (before_ranks < 0)], after, births)
 
-    def merge(self, spots: Spots, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Put tokens[rank] at each of `spots`.
+    def merge(self, plan: Plan, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Do what was planned, but for the numbers of the new pairs.
 
-        Returns the slots whose pairs are no more, the pairs they were (-1: none), and the slots that start new pairs.
+        Returns the pairs (int32) that lost an occurrence, as often as they did, and the weights (int64) of those
+        occurrences. What the merged pairs themselves lost is left out, but for runs of equal tokens.
         """
-        lefts = spots.positions
-        rights = self.nexts[lefts]
-        before, after = self.previous[lefts], self.nexts[rights]
-        self._ranks[rights] = 0
-        outer = before[(before != self.wall) & (self._ranks[before] < 0)]
-        self._ranks[rights] = -1
-        ended = np.concatenate((lefts, rights, outer))
-        ended_pairs = self.pairs[ended]
-        self.pairs[ended] = -1
-        self.tokens[lefts] = tokens[spots.ranks]
-        self.nexts[lefts] = after
-        self.previous[after] = lefts
-        return ended, ended_pairs, np.concatenate((lefts[after != self.wall], outer))
+        lefts, rights, ranks = plan.spots
+        ended = np.concatenate((rights, plan.outer))
+        pairs = self.pairs[ended]
+        self.pairs[lefts] = -1
+        self.pairs[rights] = -1
+        self.tokens[lefts] = tokens[ranks]
+        self.nexts[lefts] = plan.after
+        self.previous[plan.after] = lefts
+        is_pair = pairs >= 0
+        return pairs[is_pair], self.weights[ended[is_pair]]
