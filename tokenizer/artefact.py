@@ -70,10 +70,9 @@ def load_tokenizer(path: Path) -> Tokenizer:
 @contextmanager
 def _new_folder(path: Path) -> Iterator[Path]:
     """Yield a folder beside ``path`` that takes its place at the end; on any error, nothing has happened."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.parent / f".{path.name}.{uuid4().hex}"
     try:
-        folder.mkdir()
+        folder.mkdir(parents=True)
         yield folder
         _sync(folder)
         _replace(folder, path)

@@ -66,7 +66,9 @@ def _add_train(train: argparse.ArgumentParser) -> None:
         help="packages: or packages:NAME,NAME (installed Python code), folder, .parquet, .jsonl[.gz|.zst], text, glob",
     )
     train.add_argument("--output", required=True, metavar="DIR", help="folder to write")
-    train.add_argument("--workers", type=int, default=1, help="processes that count words (default 1)")
+    train.add_argument(
+        "--workers", type=_positive, default=1, metavar="N", help="processes that count words (default 1)"
+    )
 
     def add(name: str, help: str, **options: Any) -> None:
         config = TokenizerConfig if name in TokenizerConfig.__dataclass_fields__ else CorpusConfig
@@ -95,6 +97,13 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("held_out_fraction", "share of repositories kept out of training", type=float)
     add("held_out_by", "hold out by repository or document", choices=("repository", "document"))
     add("held_out_seed", "another seed holds out others", type=int)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number
 
 
 def _train(options: argparse.Namespace) -> None:

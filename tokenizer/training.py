@@ -26,6 +26,8 @@ __all__ = ["train", "train_corpus", "train_on_shards"]
 FORMAT = 1
 """Goes up when the same corpus and options give another tokenizer."""
 
+DOCUMENTS_BETWEEN_REPORTS = 1000
+
 log = logging.getLogger(__name__)
 
 
@@ -116,6 +118,8 @@ class _Reading:
                 else:
                     self.num_documents += 1
                     yield document
+                if self.num_documents % DOCUMENTS_BETWEEN_REPORTS == 0:
+                    self._report(done, total)
             done += shard.size
         self._report(done, total)
 

@@ -1,3 +1,4 @@
+import os
 import pickle
 from itertools import chain
 
@@ -108,6 +109,17 @@ def test_names_are_safe_for_file_systems(tmp_path):
     path.write_text('{"text": "x"}\n')
     (shard,) = list_shards(CorpusConfig(paths=(str(path),)))
     assert shard.name == "a_b_c_d_"
+
+
+def test_file_names_that_are_no_text_are_shown_as_text(tmp_path):
+    name = os.fsencode(tmp_path) + b"/caf\xe9.py"
+    try:
+        with open(name, "w") as file:  # noqa: PTH123 (a name in bytes)
+            file.write("x")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    (document,) = documents(CorpusConfig(paths=(str(tmp_path),)))
+    assert document.path == "caf\ufffd.py" and document.text == "x"
 
 
 def test_text_files_given_one_by_one_share_shards(tmp_path):

@@ -42,9 +42,12 @@ def test_every_format_gives_the_same_documents(tmp_path, name):
     assert read(write(tmp_path / name, ROWS)) == EXPECTED
 
 
-@pytest.mark.parametrize("type", [pa.string(), pa.large_string(), pa.binary(), pa.string_view()])
+ARROW_TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+
+
+@pytest.mark.parametrize("type", ARROW_TYPES, ids=str)
 def test_every_arrow_string_type_is_read(tmp_path, type):
-    texts = pa.array([row["text"].encode() for row in ROWS]).cast(type)
+    texts = pa.array([row["text"].encode() for row in ROWS]).cast(pa.string()).cast(type)
     pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", row_group_size=2)
     assert [document.text for document in read(tmp_path / "a.parquet")] == [row["text"] for row in ROWS]
 
@@ -54,6 +57,12 @@ def test_a_table_without_sources_names_rows_by_file(tmp_path, name):
     first = "a.parquet:0" if name == "a.parquet" else f"{name}:1"
     documents = read(write(tmp_path / name, [{"content": "x"}, {"content": "y"}]), text_column="content")
     assert documents[0] == Document("x", "", "", first) and len(documents) == 2
+
+
+def test_an_empty_table_holds_nothing(tmp_path):
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "a.parquet")
+    write(tmp_path / "b.parquet", ROWS)
+    assert read(tmp_path / "*.parquet") == EXPECTED
 
 
 def test_many_rows_keep_their_order_and_numbers(tmp_path):
@@ -96,6 +105,8 @@ def broken_inputs(folder):
         b'{"text": "\\ud800"}',
         b'{"x": 1}',
         b"{",
+        b"9" * 5000,
+        b"[" * 9999,
         b"",
     ]
     (folder / "bad.jsonl").write_bytes(b"\n".join([*lines, b'{"text": "end"}']))
@@ -131,7 +142,7 @@ def test_every_bad_line_is_counted(tmp_path):
     list(broken_inputs(tmp_path))
     skipped: list[str] = []
     read(tmp_path / "bad.jsonl", skipped, on_error="skip")
-    assert [line.split("line ")[-1].split()[0] for line in skipped] == ["2", "3", "4", "5", "6", "7"]
+    assert [line.split("line ")[-1].split()[0] for line in skipped] == [str(n) for n in range(2, 10)]
 
 
 def test_a_file_that_has_gone_is_named(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,16 +24,27 @@ def is_json_lines(path: str) -> bool:
 
 
 def source_file(location: str, repository: str, path: str) -> SourceFile | None:
-    """Look a file up on disk; None when it is not there or is not a plain file."""
+    """Look a file up on disk; None when it is not there or is not a plain file.
+
+    Names that are not UTF-8 show U+FFFD in ``repository`` and ``path``, which are text; ``location`` still opens them.
+    """
     try:
         status = os.stat(location)  # noqa: PTH116 (15k files of the installed packages: 2x faster)
     except OSError:
         return None
-    if not os.path.isfile(location):  # noqa: PTH113
+    if not stat.S_ISREG(status.st_mode):
         return None
     return SourceFile(
-        location=location, repository=repository, path=path, size=status.st_size, modified=status.st_mtime_ns
+        location=location,
+        repository=_as_text(repository),
+        path=_as_text(path),
+        size=status.st_size,
+        modified=status.st_mtime_ns,
     )
+
+
+def _as_text(name: str) -> str:
+    return os.fsencode(name).decode(errors="replace")
 
 
 def find_folder_files(folder: Path, extensions: tuple[str, ...]) -> list[SourceFile]:

@@ -49,7 +49,7 @@ def _parse_line(line: bytes, config: CorpusConfig, place: str) -> Document | str
         record = json.loads(line.decode())
     except UnicodeDecodeError as error:
         return f"line must be UTF-8, got byte 0x{error.object[error.start]:02x} at {error.start}"
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return f"line must be a JSON object, got {error}"
     if not isinstance(record, dict):
         return f"line must be a JSON object, got {type(record).__name__}"

@@ -45,6 +45,7 @@ def list_shards(config: CorpusConfig) -> list[InputShard]:
 
 
 def _matches(path: str) -> list[Path]:
+    path = str(Path(path).expanduser())
     if Path(path).exists():
         return [Path(path)]
     found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (absolute patterns too)
