@@ -1,0 +1,91 @@
+"""Processes and devices: the same mesh gives the same bits, another mesh the same batches and losses."""
+
+import json
+import socket
+from pathlib import Path
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+STEPS = ["train.num_steps=10", "train.evaluate_every=5", "train.checkpoint_every=5"]
+
+
+@pytest.fixture
+def train_two(trainer):
+    """Train by two processes of one device each."""
+
+    def train(*overrides: str) -> list[str]:
+        with socket.socket() as probe:
+            probe.bind(("localhost", 0))
+            port = probe.getsockname()[1]
+        common = ["distributed.mode=explicit", f"distributed.coordinator=localhost:{port}", "distributed.num_processes=2"]
+        processes = [trainer.start(*overrides, *common, f"distributed.process_id={i}") for i in range(2)]
+        outputs = [process.communicate(timeout=280)[0] for process in processes]
+        assert [process.returncode for process in processes] == [0, 0], "\n".join(outputs)
+        return outputs
+
+    return train
+
+
+def losses_of(run: Path) -> list[tuple]:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [(row["step"], row["length"], row["packed"], row["tokens"], row["loss"]) for row in rows if "loss" in row]
+
+
+def arrays_of(run: Path, step: int) -> dict[str, bytes]:
+    with ocp.StandardCheckpointer() as checkpointer:
+        state = checkpointer.restore(run.absolute() / "checkpoints" / str(step) / "state")
+    return {jax.tree_util.keystr(path): np.asarray(leaf).tobytes() for path, leaf in jax.tree.leaves_with_path(state)}
+
+
+def test_two_processes_equal_two_devices_and_resume_each_other(trainer, train_two):
+    folder = trainer.folder
+    trainer.train("train.run=devices", *STEPS, devices=2)
+    train_two("train.run=processes", *STEPS)
+    assert losses_of(folder / "devices") == losses_of(folder / "processes")
+    assert arrays_of(folder / "devices", 10) == arrays_of(folder / "processes", 10)
+
+    trainer.train("train.run=there", *STEPS, "train.num_steps=5", "optimizer.schedule=constant", devices=2)
+    train_two("train.run=there", *STEPS, "optimizer.schedule=constant")
+    train_two("train.run=back", *STEPS, "train.num_steps=5", "optimizer.schedule=constant")
+    trainer.train("train.run=back", *STEPS, "optimizer.schedule=constant", devices=2)
+    trainer.train("train.run=unbroken", *STEPS, "optimizer.schedule=constant", devices=2)
+    expected = arrays_of(folder / "unbroken", 10)
+    assert arrays_of(folder / "there", 10) == expected
+    assert arrays_of(folder / "back", 10) == expected
+    assert losses_of(folder / "there") == losses_of(folder / "back") == losses_of(folder / "unbroken")
+
+
+def test_one_device_takes_the_same_batches_with_the_same_losses(trainer):
+    trainer.train("train.run=one", *STEPS)
+    trainer.train("train.run=two", *STEPS, devices=2)
+    one, two = losses_of(trainer.folder / "one"), losses_of(trainer.folder / "two")
+    assert [row[:4] for row in one] == [row[:4] for row in two]
+    np.testing.assert_allclose([row[4] for row in one], [row[4] for row in two], rtol=1e-5)
+    assert len(one) == 10
+
+
+def test_parameters_are_sharded_over_the_processes(trainer, train_two):
+    """Each process writes only what it holds, so both must have written about half of the checkpoint."""
+    train_two("train.run=run", *STEPS, "train.num_steps=5")
+    state = trainer.folder / "run" / "checkpoints" / "5" / "state"
+    sizes = [sum(file.stat().st_size for file in state.glob(f"ocdbt.process_{i}/**/*")) for i in range(2)]
+    assert min(sizes) > 0.35 * sum(sizes)
+
+
+def test_other_config_on_one_process_is_refused_on_both(trainer):
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    common = ["distributed.mode=explicit", f"distributed.coordinator=localhost:{port}", "distributed.num_processes=2"]
+    processes = [
+        trainer.start("train.run=run", f"optimizer.learning_rate=0.00{i + 1}", *common, f"distributed.process_id={i}")
+        for i in range(2)
+    ]
+    outputs = [process.communicate(timeout=280)[0] for process in processes]
+    assert [process.returncode for process in processes] == [2, 2], "\n".join(outputs)
+    assert all("config must be the same on every process" in output for output in outputs)

@@ -1,0 +1,129 @@
+"""What a run leaves behind does not depend on how often it was killed."""
+
+import json
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+TIMES = ("seconds", "tokens_per_second", "data_wait", "mfu")
+
+
+def rows_of(run: Path) -> list[dict]:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
+
+
+def state_of(run: Path, step: int) -> dict[str, np.ndarray]:
+    with ocp.StandardCheckpointer() as checkpointer:
+        state = checkpointer.restore(run.absolute() / "checkpoints" / str(step) / "state")
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(state)}
+
+
+def assert_same_run(a: Path, b: Path, step: int) -> None:
+    assert rows_of(a) == rows_of(b)
+    first, second = state_of(a, step), state_of(b, step)
+    assert first.keys() == second.keys()
+    for name in first:
+        assert first[name].tobytes() == second[name].tobytes(), name
+
+
+def wait_until(condition, process, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def kill_when(process, condition) -> None:
+    """SIGKILL, as soon as it is so."""
+    wait_until(condition, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_run_killed_in_every_phase_ends_as_the_unbroken_one(trainer):
+    trainer.train("train.run=unbroken")
+    shutil.rmtree(trainer.folder / "cache")
+    run, cache = trainer.folder / "killed", trainer.folder / "cache"
+
+    def tokenizers():
+        return list(cache.glob("tokenizers/*/tokenizer.json"))
+
+    kill_when(trainer.start("train.run=killed"), lambda: run.exists())
+    assert not tokenizers()
+    kill_when(trainer.start("train.run=killed"), tokenizers)
+    rows = 0
+    for _ in range(2):
+        rows += 5
+
+        def stepped(rows=rows):
+            path = run / "metrics.jsonl"
+            return path.exists() and path.read_text().count("\n") >= rows
+
+        kill_when(trainer.start("train.run=killed"), stepped)
+    output = trainer.train("train.run=killed")
+    assert "resumed at step" in output
+    assert_same_run(trainer.folder / "unbroken", run, 12)
+    again = trainer.train("train.run=killed")
+    assert "is finished: 12 steps" in again
+
+
+def test_sigterm_saves_where_it_is_and_the_run_goes_on_from_there(trainer):
+    trainer.train("train.run=unbroken")
+    process = trainer.start("train.run=stopped", "train.checkpoint_every=1000", "train.evaluate_every=0")
+    run = trainer.folder / "stopped"
+    wait_until(lambda: (run / "checkpoints").exists(), process)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=120)
+    if process.returncode == 128 + signal.SIGTERM:
+        assert "saved; run the same command again to go on" in output
+        step = max(int(path.name) for path in (run / "checkpoints").iterdir())
+        assert f"resumed at step {step}" in trainer.train("train.run=stopped", "train.evaluate_every=6")
+    state = state_of(trainer.folder / "unbroken", 12)
+    assert all(state[name].tobytes() == leaf.tobytes() for name, leaf in state_of(run, 12).items())
+
+
+def test_a_longer_run_keeps_the_steps_already_taken(trainer):
+    constant = ["optimizer.schedule=constant"]
+    trainer.train("train.run=long", *constant)
+    trainer.train("train.run=short", "train.num_steps=8", *constant)
+    trainer.train("train.run=short", "train.num_steps=12", *constant)
+    a, b = state_of(trainer.folder / "long", 12), state_of(trainer.folder / "short", 12)
+    assert all(a[name].tobytes() == b[name].tobytes() for name in a)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("data.seed=1", "data.seed must be 0"),
+        ("model.num_layers=3", "model.num_layers must be 2"),
+        ("tokenizer.vocab_size=401", "tokenizer.vocab_size must be 400"),
+    ],
+)
+def test_other_settings_do_not_resume(trainer, override, message):
+    trainer.train("train.run=run", "train.num_steps=4", "train.evaluate_every=0")
+    output = trainer.train("train.run=run", "train.num_steps=5", override, code=2)
+    assert message in output
+
+
+def test_changed_corpus_is_refused_at_resume(trainer, tmp_path):
+    own = tmp_path / "own"
+    trainer.train("train.run=run", "train.num_steps=4", f"corpus.paths=[{own}]", code=2)
+    own.mkdir()
+    for number in range(40):
+        (own / f"{number:02}.py").write_text(f"value_{number} = {number} * 17  # {'x' * number}\n" * 9)
+    settings = ["train.run=run", f"corpus.paths=[{own}]", "tokenizer.priority=F", "data.window_shards=0"]
+    trainer.train(*settings, "train.num_steps=4")
+    (own / "00.py").write_text("other = 1\n" * 50)
+    output = trainer.train(*settings, "train.num_steps=5", code=2)
+    assert "must be that of the checkpoint" in output
