@@ -50,8 +50,9 @@ class TokenFormat:
 class Manifest:
     """Fields of manifest.json.
 
-    `shards` rows of the table are committed, of `planned_shards`; `chain` is their prefix digest and `table` the seal
-    of shards.parquet as it was written with them (a reader may meet a newer one, whose first rows are the same).
+    `shards` rows of the table are committed, of `planned_shards`; `chain` is their prefix digest, `counts`
+    the digest of their numbers, and `table` the seal of shards.parquet as it was written with them (a reader may meet
+    a newer one, whose first rows are the same).
     `settings` are those that the content depends on; `tokenizer` seals the files of STORE/tokenizer.
     """
 
@@ -63,6 +64,7 @@ class Manifest:
     tokenizer: dict[str, FileSeal]
     held_out: bool
     chain: str
+    counts: str
     table: FileSeal
 
     @property
@@ -108,6 +110,7 @@ class Manifest:
             tokenizer={name: FileSeal(*seal) for name, seal in fields["tokenizer"].items()},
             held_out=fields["held_out"],
             chain=fields["chain"],
+            counts=fields["counts"],
             table=FileSeal(*fields["table"]),
         )
 

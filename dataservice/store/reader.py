@@ -198,7 +198,7 @@ def read_table(path: Path, manifest: Manifest, known: ShardTable) -> ShardTable:
         raise missing(table_path) from error
     except (OSError, ValueError, pa.ArrowException) as error:
         raise damaged(table_path, f"{manifest.shards} rows of shards") from error
-    if table.prefix_digest(manifest.shards) != manifest.chain:
+    if table.prefix_digest(manifest.shards) != manifest.chain or table.count_digest() != manifest.counts:
         raise damaged(table_path, f"the rows with digest {manifest.chain[:12]}")
     if len(table) < len(known) or table.prefix_digest(len(known)) != known.prefix_digest(len(known)):
         raise StoreError(f"store {path} must keep its first {len(known)} shards, got others; restart on the new store")

@@ -85,6 +85,7 @@ class StoreWriter:
             tokenizer=self._tokenizer,
             held_out=self.held_out,
             chain=table.prefix_digest(len(table)),
+            counts=table.count_digest(),
             table=FileSeal(len(data), digest_bytes(data)),
         ).write(self.path)
         self.table = table

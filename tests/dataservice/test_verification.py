@@ -47,7 +47,8 @@ def read_everything(path: Path) -> None:
     for part in (store, store.held_out):
         assert part is not None
         for shard in range(len(part.shards)):
-            part.tokens(shard), part.documents(shard), part.sources(shard)
+            for read in (part.tokens, part.documents, part.sources):
+                read(shard)
 
 
 def test_a_whole_store_has_no_problem(store):
