@@ -12,6 +12,9 @@ from dataservice.store import Store
 
 __all__ = ["data_digest", "open_schedule", "prefix_digest", "schedule_digest"]
 
+# To be raised with any change that gives a step other rows: old checkpoints must then be refused.
+_ORDER_VERSION = 1
+
 
 def open_schedule(store: Store, config: DataConfig, indexes: RowIndexes | None = None) -> Schedule:
     """Return the schedule of `config` over `store`, which may still be in the making.
@@ -36,6 +39,7 @@ def schedule_digest(config: DataConfig) -> str:
     Not among them: where the store is, workers, prefetch, and the number of epochs, which only says when to stop.
     """
     settings = {
+        "version": _ORDER_VERSION,
         "sequences": config.sequences,
         "lengths": config.lengths,
         "tails": config.tails,

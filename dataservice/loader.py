@@ -26,6 +26,8 @@ Block = Callable[[Bucket], tuple[slice, slice]]
 # Rows whose order is computed and which are looked up in one call: short calls would cost more than the reading.
 _ROWS_AHEAD = 8192
 
+_STATE_FIELDS = {"step", "data", "schedule"}
+
 
 def batches(
     store: Store,
@@ -85,7 +87,6 @@ class BatchIterator(grain.DatasetIterator):
         self._ahead: dict[int, tuple[int, int, Places]] = {}
 
     def __next__(self) -> Batch:
-        self._assert_not_closed()
         position = None
         if self._dataset.num_steps is None or self._step < self._dataset.num_steps:
             position = self._schedule.locate(self._step)
@@ -105,6 +106,11 @@ class BatchIterator(grain.DatasetIterator):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go to a step; raises `DataError` when the state is of other settings or other data."""
+        if state.keys() != _STATE_FIELDS:
+            fields = ", ".join(sorted(_STATE_FIELDS))
+            raise DataError(
+                f"data state must have {fields}, got {', '.join(state)}; restore a checkpoint of this loader"
+            )
         if state["schedule"] != self._schedule_digest:
             _refuse("schedule", self._schedule_digest, state["schedule"], "restore the data.* settings of the run")
         data = prefix_digest(self._dataset.store, self._schedule, state["step"])

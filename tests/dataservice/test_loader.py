@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dataservice import DataConfig, DataError, batches, buckets, data_digest, schedule_digest
+from dataservice.identity import open_schedule
 from dataservice.loader import BatchDataset
 
 LENGTHS = [[3, 40, 1, 77, 9, 30], [], [5, 2, 61, 18, 1, 1, 90], [33], [12, 7, 7, 25, 50, 4]]
@@ -134,35 +135,21 @@ def test_a_start_and_a_number_of_steps_give_that_part_of_the_run(make_store):
 
 
 def test_a_store_in_the_making_gives_the_batches_of_the_finished_one(make_store, tmp_path):
-    config = config_of(window_shards=2)
-    finished = list(BatchDataset(make_store(LENGTHS), config))
+    store, config = make_store(LENGTHS), config_of(window_shards=2)
+    finished = list(BatchDataset(store, config))
+    schedule = open_schedule(store, config)
+    windows = [position.window for position in map(schedule.locate, range(len(finished))) if position]
     growing = make_store(LENGTHS[:2], planned_shards=5, path=tmp_path / "growing")
     growing.writer_fault = lambda: None
     iterator = iter(BatchDataset(growing, config))
-    first_window = [batch["step"] for batch in finished if _window(growing, config, batch["step"]) == 0]
-    begun = [next(iterator) for _ in first_window]
+    begun = [next(iterator) for _ in range(windows.count(0))]
+    assert len(growing.shards) == 2
     writer = threading.Thread(target=lambda: make_store(LENGTHS, path=tmp_path / "growing"))
     writer.start()
     rest = list(iterator)
     writer.join()
+    assert 0 < len(begun) < len(finished)
     np.testing.assert_equal(begun + rest, finished)
-
-
-def _window(store, config, step):
-    """The window of a step whose windows are there, else -1."""
-    from dataservice.identity import open_schedule
-
-    schedule = open_schedule(store, config)
-    schedule.windows.learn(0)
-    steps = schedule.locate(0)
-    assert steps is not None
-    return 0 if step < _steps_of_first_window(schedule) else -1
-
-
-def _steps_of_first_window(schedule):
-    rows = schedule.windows.rows_before(0, 1)[:, 1]
-    sizes = [schedule.config.tokens_per_step // bucket.length for bucket in schedule.buckets]
-    return int((rows // sizes).sum())
 
 
 def test_a_mixture_needs_a_complete_store(make_store):
@@ -185,6 +172,11 @@ def test_a_state_of_other_settings_or_other_data_is_refused(make_store):
     # Documents of later windows, more epochs, and how batches are made leave a state as it is.
     later = make_store([*LENGTHS[:4], [9]])
     iter(BatchDataset(later, config_of(window_shards=2, epochs=3, prefetch=0, workers=2))).set_state(state)
+
+
+def test_a_state_of_something_else_is_refused(make_store):
+    with pytest.raises(DataError, match="data state must have data, schedule, step, got next_index; restore"):
+        iter(BatchDataset(make_store(LENGTHS), config_of())).set_state({"next_index": 3})
 
 
 def test_states_already_given_do_not_change(make_store):
