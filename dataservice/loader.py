@@ -6,7 +6,7 @@ from typing import Any
 import grain
 from grain.experimental import ThreadPrefetchIterDataset
 
-from dataservice.buckets import Bucket
+from dataservice.buckets import Bucket, rows_per_step
 from dataservice.config import DataConfig
 from dataservice.errors import DataError
 from dataservice.identity import open_schedule, prefix_digest, schedule_digest
@@ -126,9 +126,11 @@ class BatchIterator(grain.DatasetIterator):
         epoch, first, places = self._ahead.get(position.bucket, (-1, 0, None))
         at = position.batch - first
         if places is None or epoch != position.epoch or not 0 <= at < len(places.shards):
-            num_batches = _ROWS_AHEAD * self._schedule.buckets[position.bucket].length
-            num_batches = max(1, num_batches // self._dataset.config.tokens_per_step)
-            rows, _ = self._block(self._schedule.buckets[position.bucket])
+            bucket = self._schedule.buckets[position.bucket]
+            # Doubled from one batch on, since every shard that is met for the first time delays the first step.
+            num_batches = 1 if places is None else 2 * len(places.shards)
+            num_batches = min(num_batches, max(1, _ROWS_AHEAD // rows_per_step(bucket, self._dataset.config)))
+            rows, _ = self._block(bucket)
             places = self._reader.place(position.bucket, self._schedule.rows(position, num_batches)[:, rows])
             self._ahead[position.bucket] = (position.epoch, position.batch, places)
             at = 0
