@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,8 @@ class Ingest:
             )
         atexit.register(self.close)
         assert self._process.stdin is not None
-        with self._process.stdin as stdin:
+        # A child that is dead already is `fault`'s to report.
+        with suppress(BrokenPipeError), self._process.stdin as stdin:
             stdin.write(request)
 
     @property

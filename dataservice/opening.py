@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dataservice.config import DataConfig
 from dataservice.errors import IngestError, StoreError
 from dataservice.ingest import Ingest
+from dataservice.preparation import PHASE
 from dataservice.store.files import canonical_json, digest_bytes
 from dataservice.store.manifest import MANIFEST_NAME, TokenFormat
 from dataservice.store.reader import Store
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["open_data"]
 
 POLL_SECONDS = 0.05
-PHASE = "prepare"
 
 
 def open_data(

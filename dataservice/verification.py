@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dataservice.errors import StoreError
@@ -13,6 +14,7 @@ from dataservice.store.files import check_sealed, damaged, read_sealed_json
 from dataservice.store.reader import TABLE_NAME, TOKENIZER_NAME, Store
 from dataservice.store.record import length_powers, significant
 from dataservice.store.shard import DATA_FILES, IDENTITY_NAME, RECORD_NAME, shard_folder
+from dataservice.store.table import ShardTable
 
 __all__ = ["Problem", "verify"]
 
@@ -58,9 +60,15 @@ def _check_table(store: Store) -> None:
     path = store.path / TABLE_NAME
     try:
         check_sealed(path, store.manifest.table)
-    except StoreError:
+    except StoreError as error:
         # Between the two renames of a commit the table is newer than the manifest, which opening allows for.
-        if pq.read_metadata(path).num_rows <= store.manifest.shards:
+        data = path.read_bytes()
+        num_rows = pq.read_metadata(pa.BufferReader(data)).num_rows
+        try:
+            ShardTable.from_parquet(data, num_rows)
+        except (OSError, ValueError, pa.ArrowException):
+            raise error from None
+        if num_rows <= store.manifest.shards:
             raise
 
 
