@@ -37,7 +37,7 @@ def batches(
     num_steps: int | None = None,
     block: Block | None = None,
 ) -> grain.IterDataset:
-    """Return the batches of steps start_step to num_steps - 1 (None: to the end of the last epoch).
+    """Return the batches of `num_steps` steps from `start_step` on (None: to the end of the last epoch).
 
     An element is a dict: step, length and packed (int, int, bool); inputs and targets, uint16 or uint32 (rows,
     length); and weights, float32 (rows,), 0 for rows that fill the last batch; or in packed batches, instead,
@@ -65,7 +65,7 @@ class BatchDataset(grain.IterDataset):
         self.store = store
         self.config = config
         self.start_step = start_step
-        self.num_steps = num_steps
+        self.end_step = None if num_steps is None else start_step + num_steps
         self.block = block
 
     def __iter__(self) -> "BatchIterator":
@@ -88,7 +88,7 @@ class BatchIterator(grain.DatasetIterator):
 
     def __next__(self) -> Batch:
         position = None
-        if self._dataset.num_steps is None or self._step < self._dataset.num_steps:
+        if self._dataset.end_step is None or self._step < self._dataset.end_step:
             position = self._schedule.locate(self._step)
         if position is None:
             raise StopIteration

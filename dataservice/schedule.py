@@ -75,9 +75,9 @@ class Schedule:
         self._learn(len(self.windows) - 1)
         return self.windows.rows_before(0, len(self.windows))[:, -1], self._taken[:, -1]
 
-    def num_steps(self) -> int:
-        """Return the steps of all epochs; makes every window known."""
-        return self.config.epochs * self.steps_per_epoch()
+    def num_steps(self, epochs: int | None = None) -> int:
+        """Return the steps of so many epochs (None: of all that are configured); makes every window known."""
+        return (self.config.epochs if epochs is None else epochs) * self.steps_per_epoch()
 
     def locate(self, step: int) -> Position | None:
         """Return where `step` is, counted from 0, or None when it is after the last epoch."""

@@ -130,8 +130,9 @@ def test_a_run_cut_at_random_steps_and_resumed_on_other_hosts_is_the_unbroken_on
 def test_a_start_and_a_number_of_steps_give_that_part_of_the_run(make_store):
     store, config = make_store(LENGTHS), config_of()
     whole = list(BatchDataset(store, config))
-    np.testing.assert_equal(list(BatchDataset(store, config, start_step=5, num_steps=9)), whole[5:9])
-    assert list(BatchDataset(store, config, start_step=9, num_steps=9)) == []
+    np.testing.assert_equal(list(BatchDataset(store, config, start_step=5, num_steps=9)), whole[5:14])
+    assert list(BatchDataset(store, config, start_step=9, num_steps=0)) == []
+    np.testing.assert_equal(list(BatchDataset(store, config, start_step=len(whole) - 2, num_steps=9)), whole[-2:])
 
 
 def test_a_store_in_the_making_gives_the_batches_of_the_finished_one(make_store, tmp_path):
