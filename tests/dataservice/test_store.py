@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,6 +69,13 @@ def test_pieces_appended_to_a_shard_are_the_file_that_numpy_saves(tmp_path):
         shard.finish("input")
     np.save(tmp_path / "expected.npy", np.array([EOD, 1, 2, EOD, 3, EOD], np.uint16))
     assert (tmp_path / "shards/x/tokens.npy").read_bytes() == (tmp_path / "expected.npy").read_bytes()
+
+
+def test_a_file_name_that_is_no_unicode_is_spelt_out(tmp_path):
+    with ShardWriter(tmp_path, "x", FORMAT) as shard:
+        shard.append(np.array([1]), np.array([0, 1]), (["r"], ["l"], ["a\udcff.py"]), 1)
+        shard.finish("input")
+    assert pq.read_table(tmp_path / "shards/x/sources.parquet")["path"].to_pylist() == ["a\\udcff.py"]
 
 
 @pytest.mark.parametrize(("vocab_size", "dtype"), [(300, np.uint16), (1 << 16, np.uint16), ((1 << 16) + 1, np.uint32)])
