@@ -1,11 +1,14 @@
 """Checkpoints of a run: model, optimizer and position, saved asynchronously by orbax, only ever read when committed."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import orbax.checkpoint as ocp
 
 from training.errors import CheckpointError
+from training.step import Recipe, State, abstract_state, init_state
 
 
 class Position(NamedTuple):
@@ -34,48 +37,59 @@ ADVICE = {
 
 
 class Checkpoints:
-    """The checkpoints/ folder of a run; STEP/ holds `state` and `position`."""
+    """The checkpoints/ folder of a run; STEP/ holds `state` and `position`.
 
-    def __init__(self, folder: Path, *, keep: int):
+    Args:
+        folder: RUN/checkpoints.
+        keep: how many of the latest steps to keep.
+        position: (step, tokens) -> the position of this run there.
+    """
+
+    def __init__(self, folder: Path, *, keep: int, position: Callable[[int, int], Position]):
         options = ocp.CheckpointManagerOptions(max_to_keep=keep, enable_async_checkpointing=True)
         self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
         self._folder = folder
+        self._position = position
 
-    def latest_step(self) -> int | None:
-        """The newest committed step, or None."""
-        return self._manager.latest_step()
-
-    def read_position(self, step: int) -> Position:
-        """The position saved with a step, without its arrays."""
-        saved = self._manager.restore(step, args=ocp.args.Composite(position=ocp.args.JsonRestore())).position
-        return Position(**saved)
-
-    def restore(self, step: int, abstract_state: Any) -> Any:
-        """Read a step's state into the shapes, dtypes and shardings of `abstract_state`.
+    def restore_or_start(self, recipe: Recipe, seed: int) -> tuple[State, int, int]:
+        """(state, step, tokens) of the newest committed step, or a fresh state at step 0.
 
         Raises:
-            CheckpointError: the files are damaged or belong to another model.
+            CheckpointError: the checkpoint is damaged, or of other data, another curriculum, tokenizer or model.
         """
-        try:
-            arguments = ocp.args.Composite(state=ocp.args.StandardRestore(abstract_state))
-            return self._manager.restore(step, args=arguments).state
-        except (ValueError, OSError, KeyError) as error:
-            raise CheckpointError(
-                f"checkpoint must be whole and of this model, got {self._folder / str(step)} "
-                f"({str(error).splitlines()[0]}); delete that folder to go on from an earlier step"
-            ) from error
+        abstract = abstract_state(recipe)
+        step = self._manager.latest_step()
+        if step is None:
+            shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
+            init = jax.jit(lambda key: init_state(recipe, key), out_shardings=shardings)
+            return init(jax.random.key(seed)), 0, 0
+        arguments = ocp.args.Composite(position=ocp.args.JsonRestore())
+        saved = Position(**self._restore(step, arguments).position)
+        check_position(saved, self._position(step, saved.tokens))
+        state = self._restore(step, ocp.args.Composite(state=ocp.args.StandardRestore(abstract))).state
+        return state, step, saved.tokens
 
-    def save(self, state: Any, position: Position) -> None:
+    def save(self, state: State, step: int, tokens: int) -> None:
         """Start saving; arrays are copied first, so the next step may reuse them. A saved step is left as it is."""
-        if position.step in self._manager.all_steps():
+        if step in self._manager.all_steps():
             return
-        items = ocp.args.Composite(state=ocp.args.StandardSave(state), position=ocp.args.JsonSave(position._asdict()))
-        self._manager.save(position.step, args=items)
+        position = self._position(step, tokens)._asdict()
+        items = ocp.args.Composite(state=ocp.args.StandardSave(state), position=ocp.args.JsonSave(position))
+        self._manager.save(step, args=items)
 
     def close(self) -> None:
         """Wait until everything is durable."""
         self._manager.wait_until_finished()
         self._manager.close()
+
+    def _restore(self, step: int, arguments: ocp.args.Composite) -> Any:
+        try:
+            return self._manager.restore(step, args=arguments)
+        except (ValueError, OSError, KeyError) as error:
+            raise CheckpointError(
+                f"checkpoint must be whole and of this model, got {self._folder / str(step)} "
+                f"({str(error).splitlines()[0]}); delete that folder to go on from an earlier step"
+            ) from error
 
 
 def check_position(saved: Position, current: Position) -> None:

@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
-import optax
 from jax.sharding import NamedSharding, PartitionSpec
 
 import model
-from dataservice.buckets import Bucket
-from training.step import State, StepSpec, abstract_state, batch_shapes, make_evaluation_step, make_train_step
+from dataservice import Bucket
+from training.step import Recipe, abstract_state, batch_shapes, make_evaluation_step, make_train_step
 
 
 class CompiledStep(NamedTuple):
@@ -26,39 +25,30 @@ class CompiledStep(NamedTuple):
 
 
 def compile_train_steps(
-    spec: StepSpec,
-    optimizer: optax.GradientTransformation,
-    learning_rate: optax.Schedule,
-    buckets: Sequence[Bucket],
-    token_dtype: Any,
-    progress: Callable[..., None],
+    recipe: Recipe, buckets: Sequence[Bucket], progress: Callable[..., None]
 ) -> dict[Bucket, CompiledStep]:
     """Compile the train step for each bucket; the state is donated and keeps its sharding."""
-    state = abstract_state(spec, optimizer)
-    shardings = (jax.tree.map(lambda leaf: leaf.sharding, state), replicated(spec))
-    step = jax.jit(make_train_step(spec, optimizer, learning_rate), donate_argnums=0, out_shardings=shardings)
-    jobs = [(bucket, (state, batch_shapes(spec, bucket, token_dtype))) for bucket in buckets]
-    return _compile_all(step, jobs, spec, progress, "compile train step")
+    state = abstract_state(recipe)
+    shardings = (jax.tree.map(lambda leaf: leaf.sharding, state), replicated(recipe))
+    step = jax.jit(make_train_step(recipe), donate_argnums=0, out_shardings=shardings)
+    jobs = [(bucket, (state, batch_shapes(recipe, bucket))) for bucket in buckets]
+    return _compile_all(step, jobs, recipe, progress, "compile train step")
 
 
 def compile_evaluation_steps(
-    spec: StepSpec,
-    optimizer: optax.GradientTransformation,
-    buckets: Sequence[Bucket],
-    token_dtype: Any,
-    progress: Callable[..., None],
+    recipe: Recipe, buckets: Sequence[Bucket], progress: Callable[..., None]
 ) -> dict[Bucket, CompiledStep]:
     """Compile the evaluation step for each bucket."""
-    state: State = abstract_state(spec, optimizer)
-    lengths = jax.ShapeDtypeStruct((spec.vocab_size,), "int32", sharding=replicated(spec))
-    step = jax.jit(make_evaluation_step(spec), out_shardings=replicated(spec))
-    jobs = [(bucket, (state["params"], batch_shapes(spec, bucket, token_dtype), lengths)) for bucket in buckets]
-    return _compile_all(step, jobs, spec, progress, "compile evaluation step")
+    params = abstract_state(recipe)["params"]
+    lengths = jax.ShapeDtypeStruct((recipe.vocab_size,), "int32", sharding=replicated(recipe))
+    step = jax.jit(make_evaluation_step(recipe), out_shardings=replicated(recipe))
+    jobs = [(bucket, (params, batch_shapes(recipe, bucket), lengths)) for bucket in buckets]
+    return _compile_all(step, jobs, recipe, progress, "compile evaluation step")
 
 
-def replicated(spec: StepSpec) -> NamedSharding:
+def replicated(recipe: Recipe) -> NamedSharding:
     """The sharding of what every device holds whole."""
-    return NamedSharding(spec.mesh, PartitionSpec())
+    return NamedSharding(recipe.mesh, PartitionSpec())
 
 
 def compilation_table(steps: Iterable[CompiledStep], tokens_per_step: int) -> list[str]:
@@ -72,14 +62,16 @@ def compilation_table(steps: Iterable[CompiledStep], tokens_per_step: int) -> li
     return lines
 
 
-def _compile_all(step, jobs, spec: StepSpec, progress, phase: str) -> dict[Bucket, CompiledStep]:
+def _compile_all(step, jobs, recipe: Recipe, progress, phase: str) -> dict[Bucket, CompiledStep]:
     """Half of the cores compile at once: XLA itself uses threads, and memory grows with each compilation."""
     compiled: dict[Bucket, CompiledStep] = {}
     # Tracing holds the interpreter lock, so it is done here and only compiling is left to the threads. On several
     # processes the order of compilation must be the same everywhere.
     workers = 1 if jax.process_count() > 1 else max(1, (os.cpu_count() or 2) // 2)
     with ThreadPoolExecutor(workers) as pool:
-        pending = [(bucket, pool.submit(_compile, step.lower(*arguments), bucket, spec)) for bucket, arguments in jobs]
+        pending = [
+            (bucket, pool.submit(_compile, step.lower(*arguments), bucket, recipe)) for bucket, arguments in jobs
+        ]
         for done, (bucket, future) in enumerate(pending):
             progress(phase, done, len(jobs), note=f"length {bucket.length}")
             compiled[bucket] = future.result()
@@ -87,7 +79,7 @@ def _compile_all(step, jobs, spec: StepSpec, progress, phase: str) -> dict[Bucke
     return compiled
 
 
-def _compile(lowered, bucket: Bucket, spec: StepSpec) -> CompiledStep:
+def _compile(lowered, bucket: Bucket, recipe: Recipe) -> CompiledStep:
     start = time.perf_counter()
     executable = lowered.compile()
     memory = executable.memory_analysis()
@@ -96,5 +88,5 @@ def _compile(lowered, bucket: Bucket, spec: StepSpec) -> CompiledStep:
         call=executable,
         seconds=time.perf_counter() - start,
         temporary_bytes=getattr(memory, "temp_size_in_bytes", 0) or 0,
-        flops_per_token=model.flops_per_token(spec.model, spec.vocab_size, bucket.length),
+        flops_per_token=model.flops_per_token(recipe.model, recipe.vocab_size, bucket.length),
     )

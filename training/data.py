@@ -1,6 +1,7 @@
-"""From settings to a tokenizer and a store: opened if they exist, made (and kept) if not."""
+"""From settings to a tokenizer, a store and batches: opened if they exist, made (and kept) if not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,16 @@ import jax
 import dataservice
 import tokenizer
 from dataservice import Store
+from dataservice.held_out import held_out_batches
+from dataservice.identity import open_schedule, prefix_digest, schedule_digest
+from dataservice.loader import Batch
 from tokenizer import Tokenizer
-from training.agreement import wait_for_first
-from training.config import Config
+from training.agreement import check_agreement, wait_for_first
+from training.checkpoint import Position
+from training.config import Config, config_digest
 from training.errors import ConfigError
 from training.placement import block_of
-from training.step import StepSpec
+from training.step import Recipe
 
 
 def open_corpus(config: Config, progress: Callable[..., None]) -> tuple[Store, Tokenizer]:
@@ -22,37 +27,67 @@ def open_corpus(config: Config, progress: Callable[..., None]) -> tuple[Store, T
 
     Process 0 makes what is missing; the others open it afterwards, so data.cache must be a folder that all of them see.
     Returns when the first window is ready; the rest of the store is made while training goes on.
+
+    Raises:
+        TrainingError: the processes of the run do not agree on settings, data or tokenizer.
     """
     if jax.process_index() > 0:
         wait_for_first("corpus")
-    opened = _open(config, progress)
+    store, trained = _open(config, progress)
     if jax.process_index() == 0:
         wait_for_first("corpus")
-    return opened
+    check_agreement(config=config_digest(config), data=store.prefix_digest(1), tokenizer=trained.fingerprint)
+    return store, trained
 
 
 def step_count(store: Store, config: Config) -> int:
     """Steps of the run: train.num_steps, or all steps of data.epochs epochs (waits until the store is complete)."""
-    if config.train.num_steps is not None:
-        return config.train.num_steps
-    store.wait_for_shards(store.num_planned_shards)
-    return dataservice.Schedule(dataservice.Windows(store, config.data), config.data).num_steps(config.data.epochs)
+    return config.train.num_steps or open_schedule(store, config.data).num_steps()
 
 
-def held_out_batches(store: Store, config: Config, spec: StepSpec) -> list[dict[str, Any]]:
+def position_of(store: Store, config: Config, trained: Tokenizer) -> Callable[[int, int], Position]:
+    """(step, tokens) -> the position of this run there, for its checkpoints."""
+    schedule, digest = open_schedule(store, config.data), schedule_digest(config.data)
+
+    def position(step: int, tokens: int) -> Position:
+        data = prefix_digest(store, schedule, step)
+        return Position(step, tokens, data, digest, trained.fingerprint, repr(config.model))
+
+    return position
+
+
+@contextmanager
+def training_batches(
+    store: Store, config: Config, recipe: Recipe, *, start_step: int, num_steps: int
+) -> Iterator[Iterator[Batch]]:
+    """This process's blocks of the batches of steps `start_step` to `num_steps`, made ahead by a thread."""
+    dataset = dataservice.batches(
+        store,
+        config.data,
+        start_step=start_step,
+        num_steps=num_steps - start_step,
+        block=lambda bucket: block_of(recipe, bucket),
+    )
+    iterator = iter(dataset)
+    try:
+        yield iterator
+    finally:
+        iterator.close()
+
+
+def evaluation_batches(store: Store, config: Config, recipe: Recipe) -> list[dict[str, Any]]:
     """The batches of every evaluation: held-out documents of the first window; none where nothing is held out."""
     if not config.train.evaluate_batches:
         return []
-    if store.held_out is None:
-        print("no held-out documents, so no evaluation; set corpus.held_out_fraction, or prepare --held-out-fraction")
-        return []
-    batches = dataservice.held_out_batches(
+    batches = held_out_batches(
         store,
         config.data,
         num_batches_per_bucket=config.train.evaluate_batches,
-        block=lambda bucket: block_of(spec, bucket),
+        block=lambda bucket: block_of(recipe, bucket),
     )
-    return list(batches)
+    if not batches:
+        print("no held-out documents in the first window, so no evaluation; raise corpus.held_out_fraction for one")
+    return batches
 
 
 def _open(config: Config, progress: Callable[..., None]) -> tuple[Store, Tokenizer]:
@@ -67,7 +102,6 @@ def _open(config: Config, progress: Callable[..., None]) -> tuple[Store, Tokeniz
     if config.tokenizer.path is not None:
         trained = Tokenizer.load(config.tokenizer.path)
     else:
-        trained = tokenizer.train_corpus(
-            config.corpus, config.tokenizer, cache=Path(config.data.cache), progress=progress
-        )
+        cache = Path(config.data.cache)
+        trained = tokenizer.train_corpus(config.corpus, config.tokenizer, cache=cache, progress=progress)
     return dataservice.open_data(config.corpus, config.data, trained, progress=progress), trained

@@ -8,12 +8,21 @@ from pathlib import Path
 import jax
 from jax.sharding import Mesh
 
+import model
 from training.errors import TrainingError
 from training.settings import DistributedConfig
 
 # glibc's mallopt parameters (malloc.h) and the values that keep large XLA buffers mapped between steps.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -2, -4, -8
 _LARGE = 512 * 2**20
+
+
+def start(config: DistributedConfig) -> Mesh:
+    """Set up this process and return the mesh over all devices of the run."""
+    keep_freed_memory()
+    join_processes(config)
+    use_compilation_cache()
+    return model.make_mesh()
 
 
 def keep_freed_memory() -> None:

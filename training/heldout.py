@@ -1,31 +1,58 @@
 """Held-out loss by length, bits per byte, and the unigram entropy that a model must beat to have learned anything."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
+import jax
 import numpy as np
 
-from dataservice.buckets import Bucket
+from dataservice import Bucket
+from training.compilation import CompiledStep, replicated
+from training.metrics import MetricsLog
+from training.placement import place_batch
+from training.step import Recipe, State, batch_shapes
 
 
-def evaluate(
-    batches: Iterable[dict[str, Any]], run_batch: Callable[[dict[str, Any]], dict[str, Any]]
-) -> dict[str, float]:
-    """Evaluate batches and average over real targets.
+class Evaluator:
+    """Runs the compiled evaluation steps over the held-out batches and logs what comes out."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        steps: dict[Bucket, CompiledStep],
+        batches: list[dict[str, Any]],
+        token_lengths: np.ndarray,
+        log: MetricsLog,
+    ):
+        self.batches = batches
+        self._recipe, self._steps, self._log = recipe, steps, log
+        self._token_lengths = jax.device_put(token_lengths.astype(np.int32), replicated(recipe))
+
+    def __call__(self, state: State, step: int, tokens: int) -> None:
+        """Evaluate the state and write a row of metrics."""
+        values = average(self._bucket_sums(state["params"], batch) for batch in self.batches)
+        self._log.write({"step": step, "tokens": tokens, "seconds": self._log.seconds, **values})
+        print(f"step {step}: held-out loss {values['held_out_loss']:.4f} nats per token")
+
+    def _bucket_sums(self, params: Any, batch: dict[str, Any]) -> tuple[Bucket, dict[str, Any]]:
+        bucket = Bucket(batch["length"], batch["packed"])
+        placed = place_batch(batch, batch_shapes(self._recipe, bucket))
+        return bucket, jax.device_get(self._steps[bucket].call(params, placed, self._token_lengths))
+
+
+def average(results: Iterable[tuple[Bucket, dict[str, Any]]]) -> dict[str, float]:
+    """Average over real targets.
 
     Args:
-        batches: batches as of `dataservice.held_out_batches`.
-        run_batch: batch -> sums over its real targets: `nll` (nats), `count`, `bytes`.
+        results: of each batch its bucket and the sums over its real targets: `nll` (nats), `count`, `bytes`.
 
     Returns:
         held_out_loss (nats per token), held_out_bits_per_byte, and held_out_loss_LENGTH for each bucket with targets
         (LENGTHp: the bucket of packed tails).
     """
     sums: dict[Bucket, np.ndarray] = {}
-    for batch in batches:
-        bucket = Bucket(batch["length"], batch["packed"])
-        result = run_batch(batch)
+    for bucket, result in results:
         row = np.array([float(result["nll"]), float(result["count"]), float(result["bytes"])])
         sums[bucket] = sums.get(bucket, np.zeros(3)) + row
     nll, count, num_bytes = sum(sums.values(), np.zeros(3))

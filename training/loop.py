@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 
 import jax
 
-from dataservice.buckets import Bucket
+from dataservice import Bucket
 from training.compilation import CompiledStep
+from training.devices import peak_flops
 from training.errors import NonFiniteError
+from training.heldout import Evaluator
 from training.metrics import MetricsLog
 from training.placement import place_batch
 from training.settings import TrainConfig
 from training.signals import StopRequest
-from training.step import State, StepSpec, batch_shapes
+from training.step import Recipe, State, batch_shapes
 
 
 class StepResult(NamedTuple):
@@ -30,7 +32,7 @@ class StepResult(NamedTuple):
 class Loop:
     """Takes steps; the host stays one step ahead of the device, so metrics are read when the next step is under way."""
 
-    spec: StepSpec
+    recipe: Recipe
     config: TrainConfig
     num_steps: int
     steps: dict[Bucket, CompiledStep]
@@ -38,10 +40,7 @@ class Loop:
     progress: Callable[..., None]
     save: Callable[[State, int, int], None]
     """(state, step, tokens): start a checkpoint."""
-    evaluate: Callable[[State, int, int], None]
-    """(state, step, tokens): evaluate and log."""
-    peak_flops: float | None = None
-    """Of all devices together, per second; None where it is not known."""
+    evaluate: Evaluator
     _pending: list[StepResult] = field(default_factory=list)
     _bad_steps: int = 0
 
@@ -52,6 +51,7 @@ class Loop:
         """
         self.tokens, self.step, self._saved = tokens, step, step
         self._seconds = self.log.seconds
+        self._peak_flops = peak_flops(self.recipe.mesh)
         self.progress("train", step, self.num_steps)
         if step and self._evaluation_due(step):
             self._evaluate(state)
@@ -89,13 +89,13 @@ class Loop:
 
     def _evaluate(self, state: State) -> None:
         self._save(state)
-        if self.config.evaluate_batches and not self.log.evaluated(self.step):
+        if self.evaluate.batches and not self.log.evaluated(self.step):
             self.evaluate(state, self.step, self.tokens)
             self._clock = time.perf_counter()
 
     def _take_step(self, state: State, batch: dict[str, Any]) -> State:
         bucket = Bucket(batch["length"], batch["packed"])
-        shapes = batch_shapes(self.spec, bucket, batch["inputs"].dtype)
+        shapes = batch_shapes(self.recipe, bucket)
         state, metrics = self.steps[bucket].call(state, place_batch(batch, shapes))
         self.step = batch["step"] + 1
         self._pending.append(StepResult(self.step, bucket, metrics, self._waited))
@@ -132,9 +132,9 @@ class Loop:
             "tokens_per_second": round(count / elapsed, 1),
             "data_wait": round(result.data_wait, 6),
         }
-        if self.peak_flops:
-            flops = self.steps[result.bucket].flops_per_token * self.spec.tokens_per_step
-            row["mfu"] = round(flops / elapsed / self.peak_flops, 4)
+        if self._peak_flops:
+            flops = self.steps[result.bucket].flops_per_token * self.recipe.tokens_per_step
+            row["mfu"] = round(flops / elapsed / self._peak_flops, 4)
         return row
 
     def _check_finite(self, result: StepResult, finite: bool) -> None:

@@ -70,7 +70,7 @@ def describe(hint: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         return " or ".join(describe(part) for part in arguments)
     if origin is typing.Literal:
-        return "one of " + ", ".join(str(value) for value in arguments) if len(arguments) > 1 else str(arguments[0])
+        return "one of " + ", ".join(str(value) for value in arguments)
     if origin in (tuple, list):
         return f"a list, each item {describe(arguments[0])}"
     if origin is dict:

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import NamedSharding
 
-from dataservice.buckets import Bucket
-from training.step import StepSpec, batch_shapes
+from dataservice import Bucket
+from training.step import Recipe, batch_shapes
 
 Block = tuple[slice, slice]
 
@@ -24,9 +23,9 @@ def process_block(sharding: NamedSharding, shape: tuple[int, int]) -> Block:
     return rows, columns
 
 
-def block_of(spec: StepSpec, bucket: Bucket) -> Block:
+def block_of(recipe: Recipe, bucket: Bucket) -> Block:
     """The block of a bucket's batches that this process holds."""
-    inputs = batch_shapes(spec, bucket, np.uint16)["inputs"]
+    inputs = batch_shapes(recipe, bucket)["inputs"]
     assert isinstance(inputs.sharding, NamedSharding)
     rows, length = inputs.shape
     return process_block(inputs.sharding, (rows, length))

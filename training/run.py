@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 import yaml
 
+from tokenizer import Tokenizer
 from training.config import DEFAULT_CONFIG, Config, config_yaml, parse_arguments, resolved_settings
 from training.errors import ConfigError, TrainingError
 from training.metrics import read_rows
@@ -80,6 +81,11 @@ class Run:
                     f"{key} must be {was[key]} in {self.folder}, as it was there, got {now[key]}; "
                     "choose another folder with train.run=... or delete this one"
                 )
+
+    def begin(self, config: Config, tokenizer: Tokenizer) -> None:
+        """Write what the run is made from: config.yaml and tokenizer/."""
+        self.write_config(config)
+        tokenizer.save(self.tokenizer)
 
     def write_config(self, config: Config) -> None:
         """Write config.yaml, every setting resolved."""

@@ -5,78 +5,100 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import model
-from dataservice.buckets import Bucket
+from dataservice import Bucket
 from model import LlamaConfig
+from tokenizer import Tokenizer
+from training.config import Config
 from training.loss import LossSums, cross_entropy
+from training.optimizer import learning_rates, make_optimizer
 
 State = dict[str, Any]
 """{"params": nested dict of float32 arrays, "optimizer": optax state, "step": int32, steps taken}."""
 Arrays = dict[str, jax.Array]
 
 
-class StepSpec(NamedTuple):
+class Recipe(NamedTuple):
     """All that the steps of a run share."""
 
     model: LlamaConfig
     vocab_size: int
     mesh: Mesh
     tokens_per_step: int
+    token_dtype: np.dtype
+    optimizer: optax.GradientTransformation
+    learning_rate: optax.Schedule
     z_loss: float
     loss_chunk_tokens: int
 
 
-def batch_shapes(spec: StepSpec, bucket: Bucket, token_dtype: Any) -> dict[str, jax.ShapeDtypeStruct]:
+def make_recipe(config: Config, mesh: Mesh, tokenizer: Tokenizer, token_dtype: np.dtype, num_steps: int) -> Recipe:
+    """Gather from the settings what the steps need."""
+    return Recipe(
+        model=config.model,
+        vocab_size=tokenizer.vocab_size,
+        mesh=mesh,
+        tokens_per_step=config.data.tokens_per_step,
+        token_dtype=token_dtype,
+        optimizer=make_optimizer(config.optimizer),
+        learning_rate=learning_rates(config.optimizer, num_steps),
+        z_loss=config.optimizer.z_loss,
+        loss_chunk_tokens=config.train.loss_chunk_tokens,
+    )
+
+
+def batch_shapes(recipe: Recipe, bucket: Bucket) -> dict[str, jax.ShapeDtypeStruct]:
     """Shapes, dtypes and shardings of the arrays of a bucket's batch."""
-    rows = spec.tokens_per_step // bucket.length
-    rows_spec = model.batch_spec(spec.mesh, rows, bucket.length)
-    both = NamedSharding(spec.mesh, rows_spec)
+    rows = recipe.tokens_per_step // bucket.length
+    rows_spec = model.batch_spec(recipe.mesh, rows, bucket.length)
+    both = NamedSharding(recipe.mesh, rows_spec)
     shape = (rows, bucket.length)
-    arrays = {name: jax.ShapeDtypeStruct(shape, token_dtype, sharding=both) for name in ("inputs", "targets")}
+    arrays = {name: jax.ShapeDtypeStruct(shape, recipe.token_dtype, sharding=both) for name in ("inputs", "targets")}
     if bucket.packed:
         return arrays | {"segments": jax.ShapeDtypeStruct(shape, jnp.int32, sharding=both)}
-    by_row = NamedSharding(spec.mesh, PartitionSpec(rows_spec[0]))
+    by_row = NamedSharding(recipe.mesh, PartitionSpec(rows_spec[0]))
     return arrays | {"weights": jax.ShapeDtypeStruct((rows,), jnp.float32, sharding=by_row)}
 
 
-def init_state(spec: StepSpec, optimizer: optax.GradientTransformation, key: jax.Array) -> State:
+def init_state(recipe: Recipe, key: jax.Array) -> State:
     """Initial parameters and optimizer state (traceable; run it under jit with the shardings of `state_shardings`)."""
-    params = model.init_params(spec.model, spec.vocab_size, key)
-    return {"params": params, "optimizer": optimizer.init(params), "step": jnp.zeros((), jnp.int32)}
+    params = model.init_params(recipe.model, recipe.vocab_size, key)
+    return {"params": params, "optimizer": recipe.optimizer.init(params), "step": jnp.zeros((), jnp.int32)}
 
 
-def abstract_state(spec: StepSpec, optimizer: optax.GradientTransformation) -> State:
+def abstract_state(recipe: Recipe) -> State:
     """The state's shapes, dtypes and shardings, without any memory."""
     key = jax.eval_shape(lambda: jax.random.key(0))
-    shapes = jax.eval_shape(lambda key: init_state(spec, optimizer, key), key)
-    shardings = model.param_shardings(shapes, spec.mesh)
+    shapes = jax.eval_shape(lambda key: init_state(recipe, key), key)
+    shardings = model.param_shardings(shapes, recipe.mesh)
     return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, shardings)
 
 
-def loss_sums(params: Any, batch: Arrays, spec: StepSpec) -> LossSums:
+def loss_sums(params: Any, batch: Arrays, recipe: Recipe) -> LossSums:
     """Cross-entropy sums of a batch."""
     rows, length = batch["inputs"].shape
-    rows_spec = model.batch_spec(spec.mesh, rows, length)
+    rows_spec = model.batch_spec(recipe.mesh, rows, length)
     segments_BL = batch.get("segments")
     hidden_BLD = model.hidden_states(
         params,
-        spec.model,
+        recipe.model,
         batch["inputs"].astype(jnp.int32),
         segments_BL=segments_BL,
-        mesh=spec.mesh,
+        mesh=recipe.mesh,
         spec=rows_spec,
     )
     return cross_entropy(
         hidden_BLD,
-        model.head_weights(params, spec.model),
+        model.head_weights(params, recipe.model),
         batch["targets"].astype(jnp.int32),
         target_weights(batch),
-        mesh=spec.mesh,
+        mesh=recipe.mesh,
         spec=rows_spec,
-        chunk_tokens=spec.loss_chunk_tokens,
+        chunk_tokens=recipe.loss_chunk_tokens,
     )
 
 
@@ -87,9 +109,7 @@ def target_weights(batch: Arrays) -> jax.Array:
     return jnp.broadcast_to(batch["weights"][:, None], batch["targets"].shape)
 
 
-def make_train_step(
-    spec: StepSpec, optimizer: optax.GradientTransformation, learning_rate: optax.Schedule
-) -> Callable[[State, Arrays], tuple[State, dict[str, jax.Array]]]:
+def make_train_step(recipe: Recipe) -> Callable[[State, Arrays], tuple[State, dict[str, jax.Array]]]:
     """One optimizer step: (state, batch) -> (state, metrics).
 
     The loss is summed over real targets and divided by the *constant* tokens per step, so that every target weighs the
@@ -98,16 +118,16 @@ def make_train_step(
     """
 
     def objective(params: Any, batch: Arrays) -> tuple[jax.Array, LossSums]:
-        sums = loss_sums(params, batch, spec)
-        return (sums.nll + spec.z_loss * sums.z) / spec.tokens_per_step, sums
+        sums = loss_sums(params, batch, recipe)
+        return (sums.nll + recipe.z_loss * sums.z) / recipe.tokens_per_step, sums
 
     def train_step(state: State, batch: Arrays) -> tuple[State, dict[str, jax.Array]]:
         params, step = state["params"], state["step"]
         (value, sums), grads = jax.value_and_grad(objective, has_aux=True)(params, batch)
         norm = optax.global_norm(grads)
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
-        rate = jnp.asarray(learning_rate(step), jnp.float32)
-        direction, optimizer_state = optimizer.update(grads, state["optimizer"], params)
+        rate = jnp.asarray(recipe.learning_rate(step), jnp.float32)
+        direction, optimizer_state = recipe.optimizer.update(grads, state["optimizer"], params)
         moved = jax.tree.map(lambda parameter, along: parameter - rate * along, params, direction)
         new = {"params": moved, "optimizer": optimizer_state}
         old = {"params": params, "optimizer": state["optimizer"]}
@@ -124,11 +144,11 @@ def make_train_step(
     return train_step
 
 
-def make_evaluation_step(spec: StepSpec) -> Callable[[Any, Arrays, jax.Array], dict[str, jax.Array]]:
+def make_evaluation_step(recipe: Recipe) -> Callable[[Any, Arrays, jax.Array], dict[str, jax.Array]]:
     """(params, batch, token_lengths int32[V]) -> sums over the batch's real targets: nll (nats), count, bytes."""
 
     def evaluation_step(params: Any, batch: Arrays, token_lengths_V: jax.Array) -> dict[str, jax.Array]:
-        sums = loss_sums(params, batch, spec)
+        sums = loss_sums(params, batch, recipe)
         lengths_BL = token_lengths_V[batch["targets"].astype(jnp.int32)]
         real_bytes = jnp.sum(jnp.where(target_weights(batch) > 0, lengths_BL, 0))
         return {"nll": sums.nll, "count": sums.count, "bytes": real_bytes}

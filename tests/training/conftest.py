@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 TINY = """
 corpus: {paths: [CORPUS], held_out_fraction: 0.2, held_out_by: document, shard_bytes: 20000}
 tokenizer: {vocab_size: 400}
-data: {min_length: 8, max_length: 64, tokens_per_step: 256, curriculum: grow-p2, cycles: 2, window_shards: 2, cache: CACHE}
+data: {min_length: 8, max_length: 64, tokens_per_step: 256, curriculum: grow-p2, cycles: 2, window_shards: 2,
+       cache: CACHE}
 model: {num_layers: 2, dim: 32, num_heads: 2, hidden_dim: 64, tied_embeddings: true}
 optimizer: {warmup_steps: 4}
 train: {num_steps: 12, log_every: 1, evaluate_every: 6, evaluate_batches: 2, checkpoint_every: 4, keep_checkpoints: 9,
@@ -49,7 +50,7 @@ def compile_cache(tmp_path_factory):
 
 @pytest.fixture
 def trainer(tmp_path, corpus_folder, compile_cache):
-    """start(*overrides, devices) -> Popen; train(...) -> finished process, checked; both in tmp_path over a tiny config."""
+    """start(*overrides, devices) -> Popen; train(...) -> the output of a finished process; a tiny config in tmp_path."""
     config = tmp_path / "tiny.yaml"
     config.write_text(TINY.replace("CORPUS", str(corpus_folder)).replace("CACHE", str(tmp_path / "cache")))
 

@@ -22,7 +22,11 @@ def train_two(trainer):
         with socket.socket() as probe:
             probe.bind(("localhost", 0))
             port = probe.getsockname()[1]
-        common = ["distributed.mode=explicit", f"distributed.coordinator=localhost:{port}", "distributed.num_processes=2"]
+        common = [
+            "distributed.mode=explicit",
+            f"distributed.coordinator=localhost:{port}",
+            "distributed.num_processes=2",
+        ]
         processes = [trainer.start(*overrides, *common, f"distributed.process_id={i}") for i in range(2)]
         outputs = [process.communicate(timeout=280)[0] for process in processes]
         assert [process.returncode for process in processes] == [0, 0], "\n".join(outputs)

@@ -1,4 +1,4 @@
-"""The end of a run: the plot, the sample, the numbers to remember."""
+"""What a run tells its user: the model at the start; the plot, the sample and the result at the end."""
 
 from typing import Any
 
@@ -9,9 +9,16 @@ from tokenizer import Tokenizer
 from training.config import Config
 from training.heldout import unigram_entropy
 from training.loop import Loop
+from training.optimizer import describe_decay
 from training.plots import plot_loss
 from training.run import Run
-from training.step import State
+from training.step import Recipe, State
+
+
+def describe_model(recipe: Recipe) -> None:
+    """Print the model's size and what decays."""
+    print(f"model: {model.count_params(recipe.model, recipe.vocab_size):,} parameters")
+    print(describe_decay(model.abstract_params(recipe.model, recipe.vocab_size)))
 
 
 def close_run(
@@ -30,7 +37,7 @@ def close_run(
         plot_loss(loop.log.rows, run.plot, title=run.folder.name, unigram_entropy=entropy)
     loop.log.write(closing | {"finished": True})
     loop.log.close()
-    report(run, closing)
+    print_result(run, closing)
 
 
 def sample_text(config: Config, state: State, tokenizer: Tokenizer) -> str:
@@ -52,7 +59,7 @@ def sample_text(config: Config, state: State, tokenizer: Tokenizer) -> str:
     return prompt + tokenizer.decode([id for id in ids if id != begin])
 
 
-def report(run: Run, closing: dict[str, Any]) -> None:
+def print_result(run: Run, closing: dict[str, Any]) -> None:
     """Print the result and where everything lies."""
     print(f"finished: {closing['step']} steps, {closing['tokens']:,} tokens, {closing['seconds']:.0f} s of training")
     if "held_out_loss" in closing:
