@@ -30,7 +30,7 @@ from tokenizer.progress import Progress
 __all__ = ["Merges", "merge_words"]
 
 NUM_BYTES = 256
-_MIN_CANDIDATES = 8
+_MIN_CANDIDATES = 16
 _MAX_CANDIDATES = 4096
 
 
@@ -165,7 +165,8 @@ class _Trainer:
             num_exact = len(numbers) if is_exact.all() else int(np.argmin(is_exact))
             if 2 * num_exact >= len(numbers):
                 return numbers[:num_exact]
-            self._pairs.count_sources(numbers[~is_exact])
+            bounded = numbers[~is_exact]
+            self._pairs.count_sources(bounded, self._pairs.find(bounded))
 
     def _describe(self, tokens: np.ndarray, rows: PairRows) -> None:
         self._repositories[tokens] = rows.repositories
@@ -205,7 +206,7 @@ class _Trainer:
     ) -> None:
         merged = numbers[~is_skipped]
         if not self._needs_sources:
-            self._pairs.count_sources(merged)
+            self._pairs.count_sources(merged, plan.spots)
         self._merged.append(self._pairs.take(merged))
         self._pairs.lower(*self._text.merge(plan, tokens))
         self._pairs.retire(numbers)

@@ -99,9 +99,8 @@ class Pairs:
         lefts = lefts[is_here]
         return Spots(lefts, self._text.nexts[lefts], ranks[is_here])
 
-    def count_sources(self, numbers: np.ndarray) -> None:
-        """Make R and L of these pairs exact, and so their priorities."""
-        spots = self.find(numbers)
+    def count_sources(self, numbers: np.ndarray, spots: Spots) -> None:
+        """Make R and L of these pairs, which are at `spots`, exact, and so their priorities."""
         offsets = np.searchsorted(spots.ranks, np.arange(len(numbers) + 1))
         repositories, languages = self._sources.count(self._text.words[spots.lefts], offsets)
         self._repositories.values[numbers] = repositories

@@ -6,7 +6,8 @@ from tokenizer.merging_pairs import Pairs
 
 __all__ = ["Queue"]
 
-_POOL_SIZE = 4096
+_POOL_SIZE = 2048
+_EVERYTHING = (0.0, -1)  # the threshold that lets in every pair of positive priority
 
 
 class Queue:
@@ -31,8 +32,10 @@ class Queue:
     def top(self, limit: int) -> np.ndarray:
         """Return up to `limit` of the best pairs of positive priority, best first; none when there are none."""
         self._pool = self._pool[self._is_above(self._pool)]
-        if len(self._pool) == 0:
-            self._refill()
+        if len(self._pool) < limit and self._threshold > _EVERYTHING:
+            self._fill(np.flatnonzero(self._pairs.priorities > 0))
+        elif len(self._pool) > 2 * _POOL_SIZE:
+            self._fill(self._pool)
         priorities = self._pairs.priorities[self._pool]
         if len(self._pool) <= limit:
             chosen = np.arange(len(self._pool))
@@ -48,9 +51,9 @@ class Queue:
         lowest, largest_key = self._threshold
         return (priorities > lowest) | ((priorities == lowest) & (keys <= largest_key))
 
-    def _refill(self) -> None:
-        numbers = np.flatnonzero(self._pairs.priorities > 0)
-        self._threshold = (0.0, -1)
+    def _fill(self, numbers: np.ndarray) -> None:
+        """Make the best _POOL_SIZE of `numbers`, the best pairs of positive priority there are, the pool."""
+        self._threshold = _EVERYTHING
         if len(numbers) > _POOL_SIZE:
             priorities = self._pairs.priorities[numbers]
             lowest = np.partition(priorities, -_POOL_SIZE)[-_POOL_SIZE]
