@@ -3,16 +3,12 @@
 Axes: B rows, L query length, S key length, N query heads, K key/value heads, G = N / K, H head dim, C queries a chunk.
 """
 
-import math
-from typing import NamedTuple
-
 import jax
-import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
 from model.chunked import attend_chunked
-from model.sharding import Layout
+from model.sharding import LOCAL, Layout
 
 
 def attend(
@@ -22,7 +18,7 @@ def attend(
     *,
     segments_BL: Int[Array, "B L"] | None = None,
     kernel: str = "auto",
-    layout: Layout = Layout(),
+    layout: Layout = LOCAL,
 ) -> Float[Array, "B L N H"]:
     """Softmax attention of every query to the keys at or before it, of its own segment if segments are given.
 

@@ -1,21 +1,62 @@
-"""Exact causal attention in plain JAX whose memory is linear in the length: the path of CPUs and of packed rows.
+"""Exact causal attention in plain JAX, memory linear in the length: the path of CPUs and of packed rows.
 
-Axes: B rows, L query length, S key length, N query heads, K key/value heads, G = N / K, H head dim, C queries a chunk.
+The row is cut into bands of queries; a band sees no key after it, and longer bands run a chunk of queries at a time.
+The backward pass computes the weights again from each query's log-sum-exp, as FlashAttention does
+(https://arxiv.org/abs/2205.14135), so that no matrix of scores outlives its chunk.
+
+Axes: B rows, L queries, S keys, N query heads, K key/value heads, G = N / K, H head dim, and inside, where products
+have one axis of each kind (XLA's CPU backend transposes its operands otherwise), M = B K matrices and R = L G queries.
 """
 
 import functools
+import itertools
 import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Int
 
 CHUNK = 256
-"""Most queries whose scores exist at one time."""
+"""Most positions whose scores exist at one time."""
 BANDS = 8
-"""Most parts of a row; the queries of a part see no keys after it, which saves 7/16 of the work."""
+"""Most bands of a row: they save up to 7/16 of the work, and each costs about 0.6 s of compilation."""
 MASKED = -1e30
 """Score of a pair that must not attend: finite, since a difference of infinities is not a number."""
+SAVED_NAME = "attention"
+"""Name of the output and log-sum-exp, for remat policies that keep them."""
+
+
+class Queries(NamedTuple):
+    """Queries [M, R, H] with their positions [1, R, 1] and segments [M, R, 1]."""
+
+    vectors: jax.Array
+    positions: jax.Array
+    segments: jax.Array | None
+
+
+class Keys(NamedTuple):
+    """Keys and values [M, S, H] with the keys' segments [M, 1, S]."""
+
+    vectors: jax.Array
+    values: jax.Array
+    segments: jax.Array | None
+
+    def up_to(self, end: int) -> "Keys":
+        """The first `end` keys."""
+        segments = None if self.segments is None else self.segments[:, :, :end]
+        return Keys(self.vectors[:, :end], self.values[:, :end], segments)
+
+
+class Band(NamedTuple):
+    """Queries start..end of the R, the keys that they see, and how many of them make a chunk."""
+
+    start: int
+    end: int
+    seen: int
+    chunk: int
 
 
 def attend_chunked(
@@ -28,59 +69,116 @@ def attend_chunked(
 ) -> Float[Array, "B L N H"]:
     """Attention of each query to the keys at or before it, of its own segment if segments are given.
 
-    `first` is the position of the first query; None says that queries and keys are the same positions, so that keys
-    after a band of queries need not be looked at.
+    `first` is the position of the first query; None says that queries and keys are the same positions, and then the
+    keys after a band of queries are not looked at.
     """
-    length = q_BLNH.shape[1]
-    band = length if first is not None else min(length, max(CHUNK, -(-length // BANDS)))
-    outputs = []
-    for start in range(0, length, band):
-        end = min(start + band, length)
-        seen = k_BSKH.shape[1] if first is not None else end
-        query_segments = None if query_segments_BL is None else query_segments_BL[:, start:end]
-        key_segments = None if key_segments_BS is None else key_segments_BS[:, :seen]
-        outputs.append(
-            _attend_band(
-                q_BLNH[:, start:end],
-                k_BSKH[:, :seen],
-                v_BSKH[:, :seen],
-                query_segments,
-                key_segments,
-                start if first is None else first,
-            )
-        )
-    return outputs[0] if len(outputs) == 1 else jnp.concatenate(outputs, axis=1)
-
-
-def _attend_band(q, k, v, query_segments, key_segments, first) -> jax.Array:
-    """Attention of one band of queries, a chunk at a time."""
-    length = q.shape[1]
-    if length <= CHUNK:
-        return _attend_chunk(q, k, v, query_segments, key_segments, first)
-    if length % CHUNK:
-        raise NotImplementedError
-
-    def split(x):
-        return jnp.moveaxis(x.reshape(x.shape[0], -1, CHUNK, *x.shape[2:]), 1, 0)
-
-    chunks = jax.tree.map(split, (q, query_segments))
-    firsts = first + CHUNK * jnp.arange(length // CHUNK)
-    out = jax.lax.map(lambda c: _attend_chunk(c[0][0], k, v, c[0][1], key_segments, c[1]), (chunks, firsts))
-    return jnp.moveaxis(out, 0, 1).reshape(q.shape)
-
-
-@functools.partial(jax.checkpoint, prevent_cse=False)
-def _attend_chunk(q_BCNH, k_BSKH, v_BSKH, query_segments_BC, key_segments_BS, first) -> jax.Array:
-    B, C, N, H = q_BCNH.shape
+    B, L, N, H = q_BLNH.shape
     S, K = k_BSKH.shape[1:3]
-    q = q_BCNH.reshape(B, C, K, N // K, H) * (1 / math.sqrt(H))
-    scores = jnp.einsum("bckgh,bskh->bkgcs", q, k_BSKH, preferred_element_type=jnp.float32)
-    mask = (first + jnp.arange(C)[:, None] >= jnp.arange(S))[None]
-    if query_segments_BC is not None:
-        mask = mask & (query_segments_BC[:, :, None] == key_segments_BS[:, None, :])
-    scores = jnp.where(mask[:, None, None], scores, MASKED)
-    weights = jnp.exp(scores - jax.lax.stop_gradient(scores.max(-1, keepdims=True)))
-    total = weights.sum(-1)
-    out = jnp.einsum("bkgcs,bskh->bckgh", weights.astype(v_BSKH.dtype), v_BSKH)
-    out = out / total.transpose(0, 3, 1, 2)[..., None].astype(out.dtype)
-    return out.reshape(B, C, N, H)
+    G = N // K
+    q_MRH = (q_BLNH * (1 / math.sqrt(H))).reshape(B, L, K, G, H).swapaxes(1, 2).reshape(B * K, L * G, H)
+    k_MSH, v_MSH = (x.swapaxes(1, 2).reshape(B * K, S, H) for x in (k_BSKH, v_BSKH))
+    positions = jnp.repeat(jnp.arange(L) + (0 if first is None else first), G)[None, :, None]
+    segments = None if query_segments_BL is None else _repeat(query_segments_BL, K, G)[:, :, None]
+    key_segments = None if key_segments_BS is None else _repeat(key_segments_BS, K, 1)[:, None, :]
+    bands = _cut(L, G, None if first is None else S)
+    out_MRH = _attend(bands, Queries(q_MRH, positions, segments), Keys(k_MSH, v_MSH, key_segments))
+    return out_MRH.reshape(B, K, L, G, H).swapaxes(1, 2).reshape(B, L, N, H)
+
+
+def _repeat(segments_BL: jax.Array, num_kv_heads: int, group: int) -> jax.Array:
+    """[B, L] -> [M, R]."""
+    return jnp.repeat(jnp.repeat(segments_BL, num_kv_heads, axis=0), group, axis=1)
+
+
+def _cut(length: int, group: int, seen: int | None) -> tuple[Band, ...]:
+    """Bands of `length` positions, each seeing the keys up to its end, or one that sees `seen` keys if given.
+
+    A band longer than a chunk is a whole number of chunks; what is left over at the end is a band of its own.
+    """
+    size = CHUNK * -(-length // (CHUNK * (BANDS if seen is None else 1)))
+    whole = length // CHUNK * CHUNK
+    cuts = sorted({*range(0, length, size), *([whole] if length > CHUNK else []), length})
+    return tuple(
+        Band(start * group, end * group, seen or end, CHUNK * group) for start, end in itertools.pairwise(cuts)
+    )
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _attend(bands: tuple[Band, ...], queries: Queries, keys: Keys) -> jax.Array:
+    return _forward(bands, queries, keys)[0]
+
+
+def _forward(bands: tuple[Band, ...], queries: Queries, keys: Keys) -> tuple[jax.Array, tuple]:
+    """Output [M, R, H] and what the backward pass needs."""
+    parts = []
+    for band in bands:
+        attend_band = functools.partial(_attend_chunk, keys.up_to(band.seen))
+        parts.append(_over_chunks(attend_band, (), queries, band)[1])
+    out, log_sums = jax.tree.map(lambda *x: checkpoint_name(jnp.concatenate(x, axis=1), SAVED_NAME), *parts)
+    return out, (queries, keys, out, log_sums)
+
+
+def _attend_chunk(keys: Keys, _: tuple, queries: Queries) -> tuple[tuple, tuple[jax.Array, jax.Array]]:
+    """Output [M, R, H] and float32 log-sum-exp of the scores [M, R, 1]."""
+    scores = _scores(queries, keys)
+    largest = scores.max(axis=-1, keepdims=True)
+    weights = jnp.exp(scores - largest)
+    total = weights.sum(axis=-1, keepdims=True)
+    out = _einsum("MRS,MSH->MRH", weights.astype(keys.values.dtype), keys.values) / total
+    return (), (out.astype(keys.values.dtype), largest + jnp.log(total))
+
+
+def _scores(queries: Queries, keys: Keys) -> jax.Array:
+    """Float32 scores [M, R, S], pairs that must not attend masked."""
+    scores = _einsum("MRH,MSH->MRS", queries.vectors, keys.vectors)
+    allowed = queries.positions >= jnp.arange(keys.vectors.shape[1])
+    if queries.segments is not None:
+        allowed &= queries.segments == keys.segments
+    return jnp.where(allowed, scores, MASKED)
+
+
+def _backward(bands: tuple[Band, ...], saved: tuple, grad: jax.Array) -> tuple[Queries, Keys]:
+    """Gradients of queries, keys and values; the sums over queries are float32."""
+    queries, keys, out, log_sums = saved
+    drift = (grad.astype(jnp.float32) * out).sum(axis=-1, keepdims=True)
+    query_parts, key_parts = [], []
+    for band in bands:
+        seen = keys.up_to(band.seen)
+        zeros = tuple(jnp.zeros_like(x, dtype=jnp.float32) for x in (seen.vectors, seen.values))
+        differentiate_band = functools.partial(_differentiate_chunk, seen)
+        sums, part = _over_chunks(differentiate_band, zeros, (queries, grad, log_sums, drift), band)
+        query_parts.append(part)
+        key_parts.append([jnp.pad(x, ((0, 0), (0, keys.vectors.shape[1] - band.seen), (0, 0))) for x in sums])
+    k_grad, v_grad = (sum(parts[1:], parts[0]).astype(grad.dtype) for parts in zip(*key_parts, strict=True))
+    return Queries(jnp.concatenate(query_parts, axis=1), None, None), Keys(k_grad, v_grad, None)
+
+
+def _differentiate_chunk(keys: Keys, sums: tuple, chunk: tuple) -> tuple[tuple, jax.Array]:
+    """Add a chunk's gradients to those of keys and values [M, S, H]; returns that of its queries as well."""
+    queries, grad, log_sums, drift = chunk
+    weights = jnp.exp(_scores(queries, keys) - log_sums)
+    slopes = _einsum("MRH,MSH->MRS", grad, keys.values)
+    slopes = (weights * (slopes - drift)).astype(grad.dtype)
+    k_sum = sums[0] + _einsum("MRS,MRH->MSH", slopes, queries.vectors)
+    v_sum = sums[1] + _einsum("MRS,MRH->MSH", weights.astype(grad.dtype), grad)
+    return (k_sum, v_sum), _einsum("MRS,MSH->MRH", slopes, keys.vectors).astype(grad.dtype)
+
+
+_attend.defvjp(_forward, _backward)
+_einsum = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
+
+
+def _over_chunks(step: Callable, carry: tuple, rows: Any, band: Band) -> tuple[tuple, Any]:
+    """`jax.lax.scan` of `step` over the chunks of a band of every array's axis 1; at once when it is one chunk."""
+    rows = jax.tree.map(lambda x: x[:, band.start : band.end], rows)
+    if band.end - band.start <= band.chunk:
+        return step(carry, rows)
+
+    def split(x: jax.Array) -> jax.Array:
+        return x.reshape(x.shape[0], -1, band.chunk, *x.shape[2:]).swapaxes(0, 1)
+
+    def join(x: jax.Array) -> jax.Array:
+        return x.swapaxes(0, 1).reshape(x.shape[1], -1, *x.shape[3:])
+
+    carry, parts = jax.lax.scan(step, carry, jax.tree.map(split, rows))
+    return carry, jax.tree.map(join, parts)

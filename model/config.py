@@ -46,8 +46,9 @@ class LlamaConfig:
     """llama3: context length before stretching, in tokens."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type of the computation; parameters are always float32. auto: float32 on CPU, bfloat16 elsewhere."""
-    remat: Literal["none", "dots", "layer"] = "none"
-    """What the backward pass recomputes: nothing, all but matrix products, or whole layers (least memory)."""
+    remat: Literal["none", "dots", "layer"] = "dots"
+    """What the backward pass computes again. none: nothing. dots: all but matrix products and attention, which is
+    cheap and on CPU faster than keeping the rest. layer: whole layers (least memory)."""
     attention: Literal["auto", "chunked", "cudnn", "splash"] = "auto"
     """Attention kernel. auto: chunked on CPU, cuDNN on GPU in bfloat16, splash on TPU. Packed rows are always exact:
     where the kernel has no segment mask they take the chunked path."""

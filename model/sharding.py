@@ -111,6 +111,10 @@ class Layout:
         return jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, spec))
 
 
+LOCAL = Layout()
+"""One device: nothing is constrained."""
+
+
 def _axes(spec: PartitionSpec | None, index: int) -> tuple[str, ...]:
     if spec is None or len(spec) <= index or spec[index] is None:
         return ()
