@@ -14,7 +14,7 @@ from tokenizer.words import WordTable
 
 __all__ = ["WordCounts", "count_words"]
 
-_BATCH_CHARACTERS = 250_000  # as many as stay in the second-level cache while they are split and looked up
+_BATCH_CHARACTERS = 500_000  # as many as stay in the second-level cache while they are split and looked up
 _TASK_CHARACTERS = 8_000_000  # what a worker process takes at once
 _ENTRIES_BEFORE_SORT = 1 << 20
 

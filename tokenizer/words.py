@@ -1,8 +1,11 @@
 """A table of distinct words: arrays of bytes in, word numbers out, many at once."""
 
 import hashlib
+from typing import NamedTuple
 
 import numpy as np
+
+from tokenizer.ragged import offsets_of
 
 __all__ = ["WordTable"]
 
@@ -10,7 +13,7 @@ __all__ = ["WordTable"]
 # byte that no length uses, and is compared byte by byte.
 _EXACT_BYTES = 7
 _LONG = np.uint64(0xFF << 56)
-_MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
+_MASKS = np.array([(1 << 8 * length) - 1 for length in range(8)], np.uint64)
 _TAGS = np.array([length << 56 for length in range(8)], np.uint64)
 _CHUNKED_BYTES = 64  # longer words are rare; they are hashed and compared one at a time
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -27,9 +30,13 @@ class WordTable:
         self.size = 0
         self._bytes = np.zeros(1 << 12, np.uint8)
         self._offsets = np.zeros(1 << 10, np.int64)
-        self._keys = np.zeros(1 << 10, np.uint64)  # of each word
+        # (capacity,) each, by word: key, length, and the first and last 8 bytes (of words that have as many)
+        self._keys = np.zeros(1 << 10, np.uint64)
+        self._lengths = np.zeros(1 << 10, np.int64)
+        self._firsts = np.zeros(1 << 10, np.uint64)
+        self._lasts = np.zeros(1 << 10, np.uint64)
         self._slot_keys = np.zeros(1 << 11, np.uint64)
-        self._slot_words = np.zeros(1 << 11, np.int32)
+        self._slot_words = np.zeros(1 << 11, np.int64)
 
     @property
     def data(self) -> np.ndarray:
@@ -46,76 +53,80 @@ class WordTable:
 
         `data` is uint8, `starts` is int64[words + 1], rising: words are not empty.
         """
-        padded = np.concatenate((data, np.zeros(8, np.uint8)))
-        keys = _make_keys(padded, starts)
-        words = self._find(padded, starts, keys, np.arange(len(keys)))
+        batch = _make_batch(data, starts)
+        words = self._find(batch)
         # One round adds all new words, but for two whose 56-bit hashes are equal: the second waits for the next.
         while len(unknown := np.flatnonzero(words < 0)):
-            added = unknown[_first_of_each(keys[unknown])]
-            self._append(data, starts, keys, added)
-            words[unknown] = self._find(padded, starts, keys, unknown)
+            rest = batch.take(unknown)
+            self._append(rest.take(_first_of_each(rest.keys)))
+            words[unknown] = self._find(rest)
         return words
 
-    def _find(self, padded: np.ndarray, starts: np.ndarray, keys: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Return the numbers of the chosen words, -1 where unknown."""
-        keys = keys[chosen]
-        slots = self._first_slots(keys)
-        slot_keys = self._slot_keys[slots]
-        found = self._slot_words[slots].astype(np.int64)
-        is_right = slot_keys == keys
-        suspects = np.flatnonzero(is_right & (keys >= _LONG))
-        is_right[suspects] = self._equal(padded, starts, chosen[suspects], found[suspects])
+    def _find(self, batch: "_Batch") -> np.ndarray:
+        """Return the number of each word (int64), -1 for those that are unknown."""
+        slots = self._first_slots(batch.keys)
+        slot_keys = self._slot_keys.take(slots)
+        found = self._slot_words.take(slots)
+        is_right = slot_keys == batch.keys
+        self._reject(is_right, batch, found)
         found[~is_right] = -1
-        pending = np.flatnonzero(~is_right & (slot_keys != 0))
-        slots = slots[pending]
+        pending = np.flatnonzero((found < 0) & (slot_keys != 0))
+        batch, slots = batch.take(pending), slots[pending]
         while len(pending):
             slots = (slots + 1) & (len(self._slot_keys) - 1)
             slot_keys, candidates = self._slot_keys[slots], self._slot_words[slots]
-            is_right = slot_keys == keys[pending]
-            suspects = np.flatnonzero(is_right & (slot_keys >= _LONG))
-            is_right[suspects] = self._equal(padded, starts, chosen[pending[suspects]], candidates[suspects])
+            is_right = slot_keys == batch.keys
+            self._reject(is_right, batch, candidates)
             found[pending[is_right]] = candidates[is_right]
-            goes_on = ~is_right & (slot_keys != 0)
-            pending, slots = pending[goes_on], slots[goes_on]
+            goes_on = np.flatnonzero(~is_right & (slot_keys != 0))
+            batch, pending, slots = batch.take(goes_on), pending[goes_on], slots[goes_on]
         return found
 
-    def _equal(self, padded: np.ndarray, starts: np.ndarray, chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """Whether each chosen word has the bytes of the word whose number is given."""
-        heads, lengths = starts[chosen], starts[chosen + 1] - starts[chosen]
-        stored = self._offsets[words]
-        is_equal = lengths == self._offsets[words + 1] - stored
-        ours, theirs = _chunks(padded), _chunks(self._bytes)
-        active = np.flatnonzero(is_equal & (lengths <= _CHUNKED_BYTES))
-        for done in range(0, _CHUNKED_BYTES, 8):
-            active = active[lengths[active] > done]
+    def _reject(self, is_right: np.ndarray, batch: "_Batch", words: np.ndarray) -> None:
+        """Clear `is_right` where a long word is not, byte by byte, the word whose number is given."""
+        suspects = np.flatnonzero(is_right & (batch.keys >= _LONG))
+        if len(suspects) == 0:
+            return
+        heads, lengths, words = batch.starts[suspects], batch.lengths[suspects], words[suspects]
+        ours, theirs = _chunks(batch.padded), _chunks(self._bytes)
+        is_equal = lengths == self._lengths[words]
+        is_equal &= ours[heads] == self._firsts[words]
+        is_equal &= ours[heads + lengths - 8] == self._lasts[words]
+        active = np.flatnonzero(is_equal & (lengths > 16) & (lengths <= _CHUNKED_BYTES))
+        for done in range(8, _CHUNKED_BYTES - 8, 8):
+            active = active[lengths[active] > done + 8]
             if len(active) == 0:
                 break
-            differ = ours[heads[active] + done] ^ theirs[stored[active] + done]
-            differ &= _MASKS[np.minimum(lengths[active] - done, 8)]
-            is_equal[active[differ != 0]] = False
+            steps = np.minimum(done, lengths[active] - 8)
+            differs = ours[heads[active] + steps] != theirs[self._offsets[words[active]] + steps]
+            is_equal[active[differs]] = False
         for index in np.flatnonzero(is_equal & (lengths > _CHUNKED_BYTES)).tolist():
-            head, at, length = heads[index], stored[index], lengths[index]
-            is_equal[index] = np.array_equal(padded[head : head + length], self._bytes[at : at + length])
-        return is_equal
+            head, at, length = heads[index], self._offsets[words[index]], lengths[index]
+            is_equal[index] = np.array_equal(batch.padded[head : head + length], self._bytes[at : at + length])
+        is_right[suspects] = is_equal
 
-    def _append(self, data: np.ndarray, starts: np.ndarray, keys: np.ndarray, chosen: np.ndarray) -> None:
+    def _append(self, batch: "_Batch") -> None:
         """Add words, of which no two are equal and none is known."""
-        lengths = starts[chosen + 1] - starts[chosen]
-        end, size = int(self._offsets[self.size]), self.size + len(chosen)
-        ends = end + np.cumsum(lengths)
-        self._bytes = _grown(self._bytes, int(ends[-1]) + 8)
+        offsets = offsets_of(batch.lengths)
+        end, size = int(self._offsets[self.size]), self.size + len(batch.keys)
+        self._bytes = _grown(self._bytes, end + int(offsets[-1]) + 8)
         self._offsets = _grown(self._offsets, size + 1)
-        self._keys = _grown(self._keys, size)
-        source = np.repeat(starts[chosen] - (ends - lengths), lengths) + np.arange(end, ends[-1])
-        self._bytes[end : ends[-1]] = data[source]
-        self._offsets[self.size + 1 : size + 1] = ends
-        self._keys[self.size : size] = keys[chosen]
+        self._lengths, self._keys = _grown(self._lengths, size), _grown(self._keys, size)
+        self._firsts, self._lasts = _grown(self._firsts, size), _grown(self._lasts, size)
+        source = np.repeat(batch.starts - offsets[:-1], batch.lengths) + np.arange(offsets[-1])
+        self._bytes[end : end + len(source)] = batch.padded[source]
+        added = slice(self.size, size)
+        self._offsets[self.size + 1 : size + 1] = end + offsets[1:]
+        self._lengths[added], self._keys[added] = batch.lengths, batch.keys
+        chunks = _chunks(batch.padded)
+        self._firsts[added] = chunks[batch.starts]
+        self._lasts[added] = chunks[np.maximum(batch.starts + batch.lengths - 8, 0)]
         new = np.arange(self.size, size)
         self.size = size
         if 2 * size > len(self._slot_keys):
             capacity = len(_grown(self._slot_keys, 2 * size + 1))
             self._slot_keys = np.zeros(capacity, np.uint64)
-            self._slot_words = np.zeros(capacity, np.int32)
+            self._slot_words = np.zeros(capacity, np.int64)
             new = np.arange(size)
         self._place(new)
 
@@ -136,40 +147,51 @@ class WordTable:
         return ((keys * _GOLDEN) >> shift).view(np.int64)
 
 
-def _make_keys(padded: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return uint64[words], never 0: equal words have equal keys, and equal keys below _LONG mean equal words."""
-    lengths = np.diff(starts)
-    exact = np.minimum(lengths, _EXACT_BYTES)
+class _Batch(NamedTuple):
+    """Words to look up."""
+
+    padded: np.ndarray  # uint8: their bytes somewhere in it, and 8 more at its end
+    starts: np.ndarray  # int64[words]
+    lengths: np.ndarray  # int64[words]
+    keys: np.ndarray  # uint64[words], never 0: equal for equal words; equal ones below _LONG mean equal words
+
+    def take(self, chosen: np.ndarray) -> "_Batch":
+        return _Batch(self.padded, self.starts[chosen], self.lengths[chosen], self.keys[chosen])
+
+
+def _make_batch(data: np.ndarray, starts: np.ndarray) -> _Batch:
+    padded = np.concatenate((data, np.zeros(8, np.uint8)))
     chunks = _chunks(padded)
-    keys = chunks[starts[:-1]]
+    starts, lengths = starts[:-1], np.diff(starts)
+    exact = np.minimum(lengths, _EXACT_BYTES)
+    keys = chunks[starts]
     keys &= _MASKS.take(exact)
     keys |= _TAGS.take(exact)
     long = np.flatnonzero(lengths > _EXACT_BYTES)
-    if len(long):
-        keys[long] = _hash(padded, chunks, starts[long], lengths[long]) | _LONG
-    return keys
+    keys[long] = _hash(padded, chunks, starts[long], lengths[long]) | _LONG
+    return _Batch(padded, starts, lengths, keys)
 
 
 def _hash(padded: np.ndarray, chunks: np.ndarray, heads: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return a 64-bit hash of each word, from its chunks of 8 bytes or, past _CHUNKED_BYTES, from BLAKE2."""
+    """Return a 64-bit hash of each word of 8 bytes or more, from chunks or, past _CHUNKED_BYTES, from BLAKE2."""
     hashes = lengths.astype(np.uint64)
     active = np.flatnonzero(lengths <= _CHUNKED_BYTES)
     for done in range(0, _CHUNKED_BYTES, 8):
         active = active[lengths[active] > done]
         if len(active) == 0:
             break
-        chunk = chunks[heads[active] + done] & _MASKS[np.minimum(lengths[active] - done, 8)]
-        mixed = (hashes[active] ^ chunk) * _GOLDEN
+        # The last chunk reaches back over the one before it, so that no chunk leaves its word.
+        mixed = (hashes[active] ^ chunks[heads[active] + np.minimum(done, lengths[active] - 8)]) * _GOLDEN
         hashes[active] = (mixed ^ (mixed >> np.uint64(29))) * _MIXER
     for index in np.flatnonzero(lengths > _CHUNKED_BYTES).tolist():
         word = padded[heads[index] : heads[index] + lengths[index]]
-        hashes[index] = int.from_bytes(hashlib.blake2b(word, digest_size=8).digest(), "little")
+        hashes[index] = int.from_bytes(hashlib.blake2b(word.tobytes(), digest_size=8).digest(), "little")
     return hashes ^ (hashes >> np.uint64(32))
 
 
 def _chunks(data: np.ndarray) -> np.ndarray:
     """View bytes as overlapping little-endian numbers of 8 bytes: element i holds data[i : i + 8] (uint64)."""
-    return np.ndarray(len(data) - 7, "<u8", data, strides=(1,))
+    return np.lib.stride_tricks.as_strided(data[:8].view("<u8"), (len(data) - 7,), (1,))
 
 
 def _first_of_each(keys: np.ndarray) -> np.ndarray:

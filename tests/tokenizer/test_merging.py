@@ -148,7 +148,7 @@ def test_a_pair_lowered_by_a_position_that_its_run_passes_over():
 
 @pytest.mark.parametrize("priority", ["F", "F*logR*L"])
 def test_real_code_merges_as_in_the_plain_algorithm(priority):
-    sources = sorted(Path(regex.__file__).parent.glob("*.py"))
+    sources = sorted(Path(str(regex.__file__)).parent.glob("*.py"))
     documents = [
         (text[:3000], path.name, f"l{at % 3}") for at, path in enumerate(sources) for text in [path.read_text()]
     ]
@@ -161,7 +161,7 @@ def test_real_code_merges_as_in_the_plain_algorithm(priority):
 def test_merges_of_code_equal_rustbpe():
     import rustbpe
 
-    texts = [path.read_text() for path in sorted(Path(np.__file__).parent.glob("lib/*.py"))]
+    texts = [path.read_text() for path in sorted(Path(str(np.__file__)).parent.glob("lib/*.py"))]
     peer = rustbpe.Tokenizer()
     peer.train_from_iterator(iter(texts), vocab_size=256 + 3000, pattern=PATTERNS["gpt4"])
     expected = [bytes(token) for token, _ in sorted(peer.get_mergeable_ranks(), key=lambda item: item[1])]
