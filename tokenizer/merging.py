@@ -30,6 +30,7 @@ from tokenizer.progress import Progress
 __all__ = ["Merges", "merge_words"]
 
 NUM_BYTES = 256
+_MAX_BYTES = 2**31 - 2  # positions are 32-bit numbers
 _MIN_CANDIDATES = 16
 _MAX_CANDIDATES = 4096
 
@@ -75,6 +76,11 @@ def merge_words(
     """
     if ties != "ids":
         raise TokenizerError(f"ties must be ids, got {ties!r}")
+    if len(counts.data) > _MAX_BYTES:
+        raise TokenizerError(
+            f"distinct words must have at most {_MAX_BYTES} bytes together, got {len(counts.data)}; "
+            "use a pattern that cuts shorter words, or fewer documents"
+        )
     name = resolve_priority(
         priority, num_repositories=len(counts.repository_names), num_languages=len(counts.language_names)
     )

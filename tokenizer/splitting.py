@@ -69,7 +69,7 @@ def _make_splitter(pattern: str) -> Splitter:
     expression = resolve_pattern(pattern)
     if expression == "":
         return _split_nothing
-    if expression == PATTERNS["gpt4"]:
+    if expression in (PATTERNS["gpt4"], PATTERNS["llama3"]):  # two spellings of the same splits
         return split_gpt4
     return lambda data, offsets: _split_regex(data, offsets, expression)
 

@@ -159,8 +159,7 @@ def test_real_code_merges_as_in_the_plain_algorithm(priority):
 @pytest.mark.peers
 @pytest.mark.slow
 def test_merges_of_code_equal_rustbpe():
-    import rustbpe
-
+    rustbpe = pytest.importorskip("rustbpe")
     texts = [path.read_text() for path in sorted(Path(str(np.__file__)).parent.glob("lib/*.py"))]
     peer = rustbpe.Tokenizer()
     peer.train_from_iterator(iter(texts), vocab_size=256 + 3000, pattern=PATTERNS["gpt4"])
