@@ -1,14 +1,22 @@
-"""Causal self-attention behind one function.
+"""Causal self-attention behind one function: which kernel runs where, and on which part of a sharded batch.
 
-Axes: B rows, L query length, S key length, N query heads, K key/value heads, G = N / K, H head dim, C queries a chunk.
+Axes: B rows, L length, N query heads, K key/value heads, H head dim.
 """
 
+import functools
+
 import jax
+import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
 from model.chunked import attend_chunked
+from model.errors import ModelError
 from model.sharding import LOCAL, Layout
+
+SPLASH_BLOCK = 128
+"""Splash works on blocks of this many tokens."""
+NATIVE_KERNELS = {"gpu": "cudnn", "tpu": "splash"}
 
 
 def attend(
@@ -22,24 +30,100 @@ def attend(
 ) -> Float[Array, "B L N H"]:
     """Softmax attention of every query to the keys at or before it, of its own segment if segments are given.
 
-    Scores are scaled by 1 / sqrt(H) and summed in float32; the result has the dtype of v.
+    Scores are scaled by 1 / sqrt(H) and summed in float32; the result has the dtype of v. `kernel` is
+    LlamaConfig.attention: its kernel runs wherever it is exact, the chunked path elsewhere. Raises ModelError where a
+    kernel asked for by name cannot run on this platform.
     """
+    platform = jax.default_backend()
     if not layout.is_sharded:
-        return attend_chunked(q_BLNH, k_BLKH, v_BLKH, segments_BL, segments_BL)
-    return _attend_sharded(q_BLNH, k_BLKH, v_BLKH, segments_BL, layout)
+        return _attend_rows(q_BLNH, k_BLKH, v_BLKH, segments_BL, kernel, platform)
+    return _attend_sharded(q_BLNH, k_BLKH, v_BLKH, segments_BL, kernel, platform, layout)
 
 
-def _attend_sharded(q_BLNH, k_BLKH, v_BLKH, segments_BL, layout: Layout) -> jax.Array:
-    """Attention of each device's own queries; keys and values are gathered over the axes that split the sequence."""
+def _attend_sharded(
+    q_BLNH: jax.Array,
+    k_BLKH: jax.Array,
+    v_BLKH: jax.Array,
+    segments_BL: jax.Array | None,
+    kernel: str,
+    platform: str,
+    layout: Layout,
+) -> jax.Array:
+    """Attention of each device's own queries, keys and values gathered over the axes that split the sequence."""
     axes = layout.sequence_axes
-
-    def attend_local(q, k, v, segments):
-        if not axes:
-            return attend_chunked(q, k, v, segments, segments)
-        k, v, key_segments = jax.tree.map(lambda x: jax.lax.all_gather(x, axes, axis=1, tiled=True), (k, v, segments))
-        first = jax.lax.axis_index(axes) * q.shape[1]
-        return attend_chunked(q, k, v, segments, key_segments, first)
-
     spec = PartitionSpec(*(layout.spec or ()))
-    mapped = jax.shard_map(attend_local, mesh=layout.mesh, in_specs=spec, out_specs=spec)
-    return mapped(q_BLNH, k_BLKH, v_BLKH, segments_BL)
+
+    @functools.partial(jax.shard_map, mesh=layout.mesh, in_specs=spec, out_specs=spec)
+    def attend_local(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array | None) -> jax.Array:
+        if not axes:
+            return _attend_rows(q, k, v, segments, kernel, platform)
+        gather = functools.partial(jax.lax.all_gather, axis_name=axes, axis=1, tiled=True)
+        k, v, key_segments = jax.tree.map(gather, (k, v, segments))
+        return attend_chunked(q, k, v, segments, key_segments, first=jax.lax.axis_index(axes) * q.shape[1])
+
+    return attend_local(q_BLNH, k_BLKH, v_BLKH, segments_BL)
+
+
+def _attend_rows(
+    q_BLNH: jax.Array, k_BLKH: jax.Array, v_BLKH: jax.Array, segments_BL: jax.Array | None, kernel: str, platform: str
+) -> jax.Array:
+    """Attention within whole rows."""
+    chosen = choose_kernel(kernel, platform, q_BLNH.dtype, q_BLNH.shape[1], segments_BL is not None)
+    if chosen == "cudnn":
+        return jax.nn.dot_product_attention(q_BLNH, k_BLKH, v_BLKH, is_causal=True, implementation="cudnn")
+    if chosen == "splash":
+        return attend_splash(q_BLNH, k_BLKH, v_BLKH, segments_BL)
+    return attend_chunked(q_BLNH, k_BLKH, v_BLKH, segments_BL, segments_BL)
+
+
+def choose_kernel(kernel: str, platform: str, dtype: jnp.dtype, length: int, has_segments: bool) -> str:
+    """The kernel that runs: the one asked for, where it is exact.
+
+    cuDNN has no segment mask and no float32, splash works on blocks of 128 tokens: there the chunked path runs under
+    "auto", and for packed rows under "cudnn". ModelError names the rest.
+    """
+    native = NATIVE_KERNELS.get(platform, "chunked")
+    if kernel not in ("auto", "chunked", native):
+        expected = f"auto, chunked or {native}" if native != "chunked" else "auto or chunked"
+        raise ModelError(f"attention must be {expected} on {platform}, got {kernel}; set model.attention=auto")
+    if kernel == "auto":
+        kernel = native
+        if (kernel == "cudnn" and dtype == jnp.float32) or (kernel == "splash" and length % SPLASH_BLOCK):
+            kernel = "chunked"
+    if kernel == "cudnn" and dtype == jnp.float32:
+        raise ModelError("dtype must be bfloat16 with cuDNN attention, got float32; set model.dtype or model.attention")
+    if kernel == "splash" and length % SPLASH_BLOCK:
+        mend = "set model.attention=auto"
+        raise ModelError(f"length must be a multiple of {SPLASH_BLOCK} for splash attention, got {length}; {mend}")
+    return "chunked" if kernel == "cudnn" and has_segments else kernel
+
+
+def attend_splash(
+    q_BLNH: Float[Array, "B L N H"],
+    k_BLKH: Float[Array, "B L K H"],
+    v_BLKH: Float[Array, "B L K H"],
+    segments_BL: Int[Array, "B L"] | None,
+    *,
+    interpret: bool = False,
+) -> Float[Array, "B L N H"]:
+    """The TPU's block-sparse kernel, segments in its own mask; `interpret` runs it on any platform, slowly."""
+    from jax.experimental.pallas.ops.tpu import splash_attention as splash
+
+    _, L, N, H = q_BLNH.shape
+    mask = splash.MultiHeadMask([splash.CausalMask((L, L))] * N)
+    block = next(size for size in (512, 256, SPLASH_BLOCK) if L % size == 0)
+    blocks = splash.BlockSizes(
+        block_q=block,
+        block_kv=block,
+        block_kv_compute=block,
+        block_q_dkv=block,
+        block_kv_dkv=block,
+        block_kv_dkv_compute=block,
+        block_q_dq=block,
+        block_kv_dq=block,
+    )
+    run = splash.make_splash_mha(mask, head_shards=1, q_seq_shards=1, block_sizes=blocks, interpret=interpret)
+    q, k, v = ((x.swapaxes(1, 2)) for x in (q_BLNH * (H**-0.5), k_BLKH, v_BLKH))
+    if segments_BL is None:
+        return jax.vmap(run)(q, k, v).swapaxes(1, 2)
+    return jax.vmap(run)(q, k, v, splash.SegmentIds(segments_BL, segments_BL)).swapaxes(1, 2)
