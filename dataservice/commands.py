@@ -4,8 +4,7 @@ import argparse
 import sys
 
 from dataservice.config import DataConfig
-from dataservice.errors import DataError
-from dataservice.options import take_options
+from tokenizer.options import take_options
 
 __all__ = ["run_prepare", "run_show", "run_stats", "run_verify"]
 
@@ -19,7 +18,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
     from tokenizer import Tokenizer, show_progress
     from tokenizer.corpus import CorpusConfig
 
-    corpus = take_options(arguments, CorpusConfig, paths=tuple(arguments.sources))
+    corpus = take_options(arguments, CorpusConfig, paths=tuple(arguments.paths))
     tokenizer = Tokenizer.load(arguments.tokenizer)
     with show_progress() as progress:
         report = prepare(
@@ -72,8 +71,6 @@ def run_show(arguments: argparse.Namespace) -> int:
     from dataservice.inspection import show_step
     from dataservice.store import Store
 
-    if arguments.step < 0:
-        raise DataError(f"step must be at least 0, got {arguments.step}; the first step is 0")
     config = take_options(arguments, DataConfig)
     for line in show_step(Store.open(arguments.folder), config, arguments.step):
         print(line)

@@ -18,8 +18,8 @@ from dataservice.config import DataConfig
 from model.config import LlamaConfig
 from tokenizer.config import TokenizerConfig
 from tokenizer.corpus import CorpusConfig
+from tokenizer.option_types import OptionTypeError, Raw, convert, describe, option_types
 from training.errors import ConfigError
-from training.option_types import OptionTypeError, Raw, convert, describe, option_types
 from training.settings import DistributedConfig, OptimizerConfig, TrainConfig
 
 DEFAULT_CONFIG = Path("configs/demo.yaml")

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from dataservice.__main__ import main
-from dataservice.config import DataConfig
-from dataservice.options import OptionParser, add_options, take_options
-from tokenizer import CorpusConfig, Tokenizer
+from tokenizer import Tokenizer
 
 
 @pytest.fixture
@@ -47,9 +45,11 @@ def test_verify_names_the_damaged_file_with_status_1(arguments, tmp_path, capsys
 @pytest.mark.parametrize(
     ("extra", "line"),
     [
-        (["--held-out-fraction", "2"], "held_out_fraction must be at least 0 and below 1, got 2.0"),
-        (["--on-error", "ignore"], "--on-error: invalid choice: 'ignore'"),
-        (["--workers", "two"], "--workers: invalid int value: 'two'"),
+        (["--held-out-fraction", "2"], "--held-out-fraction must be at least 0 and below 1, got 2.0"),
+        (["--on-error", "ignore"], "--on-error must be one of raise, skip, got 'ignore'"),
+        (["--workers", "two"], "--workers must be a whole number, got 'two'"),
+        (["--workers", "-1"], "--workers must be at least 0, got -1"),
+        (["--worker", "2"], "got --worker; did you mean --workers?"),
         (["--text-column", "body"], "body"),
         (["--tokenizer", "nowhere"], "nowhere"),
     ],
@@ -64,36 +64,29 @@ def test_bad_input_is_one_line_and_status_2(arguments, capsys, extra, line):
     assert not any("Traceback" in text for text in error)
 
 
-def test_a_folder_that_is_no_store_and_a_negative_step_are_refused(arguments, tmp_path, capsys):
+def test_steps_lengths_and_folders_that_are_not_there_are_refused(arguments, tmp_path, capsys):
     assert main(["verify", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("error: store must be a folder with a manifest.json, got ")
     assert main(arguments) == 0
-    assert main(["show", str(tmp_path / "store"), "--step", "-1"]) == 2
-    assert "step must be at least 0, got -1" in capsys.readouterr().err
+    capsys.readouterr()
+    store = str(tmp_path / "store")
+    assert main(["show", store, "--step", "1000"]) == 2
+    assert "--step must be below" in capsys.readouterr().err
+    assert main(["stats", store, "--min-length", "100"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: --min-length must be a power of two") and "is --min-length 128" in error
+    with pytest.raises(SystemExit, match="2"):
+        main(["show", store, "--step", "-1"])
+    assert capsys.readouterr().err.startswith("error: --step must be at least 0, got -1")
 
 
 def test_help_needs_no_heavy_library():
     code = (
         "import sys\nfrom dataservice.__main__ import main\n"
         "try: main(['prepare', '--help'])\nexcept SystemExit: pass\n"
-        "heavy = {'jax', 'grain', 'pyarrow', 'rich'} & set(sys.modules); assert not heavy, heavy"
+        "heavy = {'jax', 'grain', 'pyarrow', 'rich', 'regex', 'numpy'} & set(sys.modules); assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
     assert "--held-out-fraction" in text and "kept for evaluation" in text
-
-
-def test_every_option_takes_what_its_field_holds():
-    parser = OptionParser()
-    add_options(parser, DataConfig)
-    typed = ["--curriculum", "1,2", "--min-length", "64", "--max-length", "128", "--mixture", "64:1000,128:3000"]
-    config = take_options(parser.parse_args([*typed, "--store", "somewhere"]), DataConfig)
-    expected = DataConfig(
-        store="somewhere", curriculum=(1.0, 2.0), min_length=64, max_length=128, mixture={64: 1000, 128: 3000}
-    )
-    assert config == expected
-    assert take_options(parser.parse_args([]), DataConfig) == DataConfig()
-    parser = OptionParser()
-    add_options(parser, CorpusConfig)
-    corpus = take_options(parser.parse_args(["--languages", "py,rs", "--max-document-bytes", "9"]), CorpusConfig)
-    assert corpus == CorpusConfig(languages=("py", "rs"), max_document_bytes=9)

@@ -48,7 +48,9 @@ def test_arrays_and_special_tokens_pass_through_files(capfdbinary, small_tokeniz
     (tmp_path / "text").write_text("a<eod>")
     eod = small_tokenizer.special_tokens["<eod>"]
     ids = tmp_path / "ids.npy"
-    run(capfdbinary, "encode", "--tokenizer", folder, tmp_path / "text", "--output", ids, "--allow-special", "<eod>")
+    source = ["encode", "--tokenizer", folder, tmp_path / "text"]
+    code, output, _ = run(capfdbinary, *source, "--output", ids, "--allow-special", "<eod>")
+    assert code == 0 and output.decode() == f"wrote {ids}: 2 token ids of 6 characters\n"
     array = np.load(ids)
     assert array.dtype == np.uint16 and array.tolist() == [97, eod]
     run(capfdbinary, "decode", "--tokenizer", folder, ids, "--output", tmp_path / "back")
@@ -56,12 +58,14 @@ def test_arrays_and_special_tokens_pass_through_files(capfdbinary, small_tokeniz
 
 
 BAD = {
-    "no arguments": ([], "the following arguments are required"),
-    "unknown option": (["train", "x", "--output", "o", "--vocabulary", "9"], "unrecognized arguments: --vocabulary"),
-    "no number": (["train", "x", "--output", "o", "--vocab-size", "many"], "invalid int value: 'many'"),
-    "no workers": (["train", "text", "--output", "o", "--workers", "0"], "must be at least 1, got 0"),
+    "no arguments": ([], "COMMAND must be given, got nothing; see python -m tokenizer --help"),
+    "unknown command": (["trian"], "got 'trian'"),
+    "no output": (["train", "text"], "--output must be given, got nothing; see python -m tokenizer train --help"),
+    "no number": (["train", "x", "--output", "o", "--vocab-size", "many"], "--vocab-size must be a whole number, got"),
+    "no workers": (["train", "text", "--output", "o", "--workers", "0"], "--workers must be at least 1, got 0"),
+    "a setting out of range": (["train", "text", "--output", "o", "--vocab-size", "9"], "error: --vocab-size must be"),
     "missing source": (["train", "missing.txt", "--output", "o"], "got 'missing.txt', which is not there"),
-    "unknown priority": (["train", "text", "--output", "o", "--priority", "R"], "priority must be one of auto, F"),
+    "unknown priority": (["train", "text", "--output", "o", "--priority", "R"], "--priority must be one of auto, F"),
     "faulty pattern": (["train", "text", "--output", "o", "--pattern", "("], "pattern must be one of none"),
     "output in use": (["train", "text", "--output", "."], "output must be a new folder or that of a tokenizer"),
     "not UTF-8": (["train", "bad", "--output", "o"], "text must be UTF-8, got byte 0xff at 0"),
@@ -114,7 +118,7 @@ def test_help_imports_nothing_heavy():
     modules = set(output.stdout.splitlines()[-1].split())
     assert "tokenizer.commands" in modules
     assert not modules & {"numpy", "pyarrow", "regex", "rich", "jax"}
-    assert "--vocab-size" in output.stdout and "(default 32768)" in output.stdout
+    assert "--vocab-size N" in output.stdout and "Default: 32768." in output.stdout
 
 
 def test_public_names_are_there():

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tokenizer.option_types import option_types
 from training.config import Config, build_config, config_digest, config_yaml, load_config, read_yaml
 from training.errors import ConfigError
-from training.option_types import option_types
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))

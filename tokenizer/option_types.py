@@ -10,6 +10,8 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+__all__ = ["OptionTypeError", "Raw", "convert", "convert_words", "describe", "members", "option_types"]
+
 Raw = str | list["Raw"] | dict[str, "Raw"]
 
 NULLS = ("null", "~", "none", "")
@@ -62,6 +64,42 @@ def convert(raw: Raw, hint: Any) -> Any:
     if isinstance(raw, (list, dict)):
         raise OptionTypeError(describe(hint))
     return _SCALARS[hint](raw)
+
+
+def convert_words(text: str, hint: Any) -> Any:
+    """Turn one word of a command line into a value: lists are written `a,b` and maps `64:1000,128:2000`.
+
+    Raises:
+        OptionTypeError: the text does not spell such a value.
+
+    >>> convert_words("a,b", tuple[str, ...]), convert_words("none", tuple[str, ...])
+    (('a', 'b'), ())
+    >>> convert_words("natural", str | dict[int, int]), convert_words("64:1e6", str | dict[int, int])
+    ('natural', {64: 1000000})
+    """
+    origins = {typing.get_origin(member) for member in members(hint)}
+    if dict in origins and ":" in text:
+        pairs = [pair.partition(":")[::2] for pair in text.split(",")]
+        values: dict[str, Raw] = {key.strip(): value.strip() for key, value in pairs}
+        if len(values) < len(pairs):
+            raise OptionTypeError("a map that names each key once")
+        return convert(values, hint)
+    if origins == {tuple} or (tuple in origins and "," in text):
+        items: list[Raw] = [] if text.strip().lower() in ("none", "") else [item.strip() for item in text.split(",")]
+        if "" in items:
+            raise OptionTypeError("items between commas, none of them empty")
+        return convert(items, hint)
+    return convert(text, hint)
+
+
+def members(hint: Any) -> tuple[Any, ...]:
+    """The types of a union but for None; of any other type itself alone.
+
+    >>> members(int | None), members(str)
+    ((<class 'int'>,), (<class 'str'>,))
+    """
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return tuple(part for part in (typing.get_args(hint) if is_union else (hint,)) if part is not type(None))
 
 
 def describe(hint: Any) -> str:

@@ -3,7 +3,7 @@ from typing import Literal
 
 import pytest
 
-from training.option_types import OptionTypeError, convert, describe, option_types
+from tokenizer.option_types import OptionTypeError, convert, convert_words, describe, option_types
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,41 @@ def test_text_becomes_a_value_of_the_settings_type(raw, hint, value):
 def test_wrong_text_is_refused_in_words(raw, hint, words):
     with pytest.raises(OptionTypeError, match=words):
         convert(raw, hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint", "value"),
+    [
+        ("py,rs", tuple[str, ...], ("py", "rs")),
+        ("py, rs", tuple[str, ...], ("py", "rs")),
+        ("py", tuple[str, ...], ("py",)),
+        ("none", tuple[str, ...], ()),
+        ("", tuple[str, ...], ()),
+        ("1,2.5", str | tuple[float, ...], (1.0, 2.5)),
+        ("grow-p2", str | tuple[float, ...], "grow-p2"),
+        ("64:1e6, 128:2", str | dict[int, int], {64: 1_000_000, 128: 2}),
+        ("natural", str | dict[int, int], "natural"),
+        (r"\w+, x:\d", str, r"\w+, x:\d"),
+        ("none", int | None, None),
+    ],
+)
+def test_words_of_a_command_line_hold_lists_and_maps_between_commas(text, hint, value):
+    assert convert_words(text, hint) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "hint", "words"),
+    [
+        ("py,,rs", tuple[str, ...], "none of them empty"),
+        ("1,x", str | tuple[float, ...], "text or a list, each item a number"),
+        ("64:1,64:2", dict[int, int], "names each key once"),
+        ("64:x", str | dict[int, int], "a map from a whole number to a whole number"),
+        ("64", dict[int, int], "a map from a whole number to a whole number"),
+    ],
+)
+def test_wrong_words_of_a_command_line_are_refused(text, hint, words):
+    with pytest.raises(OptionTypeError, match=words):
+        convert_words(text, hint)
 
 
 def test_nested_dataclasses_are_walked_into_dotted_keys():
