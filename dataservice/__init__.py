@@ -17,8 +17,8 @@ from dataservice.errors import DataError, IngestError, StoreError
 
 if TYPE_CHECKING:
     from dataservice.held_out import held_out_batches
-    from dataservice.identity import data_digest, schedule_digest
-    from dataservice.loader import batches
+    from dataservice.identity import open_schedule, prefix_digest, schedule_digest
+    from dataservice.loader import Batch, batches
     from dataservice.opening import open_data
     from dataservice.preparation import PrepareReport, prepare
     from dataservice.schedule import Position, Schedule
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dataservice.windows import Windows
 
 __all__ = [
+    "Batch",
     "Bucket",
     "DataConfig",
     "DataError",
@@ -42,9 +43,10 @@ __all__ = [
     "Windows",
     "batches",
     "buckets",
-    "data_digest",
     "held_out_batches",
     "open_data",
+    "open_schedule",
+    "prefix_digest",
     "prepare",
     "rows_per_step",
     "schedule_digest",
@@ -53,6 +55,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Batch": "loader",
     "Position": "schedule",
     "PrepareReport": "preparation",
     "Problem": "verification",
@@ -62,9 +65,10 @@ _MODULES = {
     "TokenFormat": "store",
     "Windows": "windows",
     "batches": "loader",
-    "data_digest": "identity",
     "held_out_batches": "held_out",
     "open_data": "opening",
+    "open_schedule": "identity",
+    "prefix_digest": "identity",
     "prepare": "preparation",
     "schedule_digest": "identity",
     "verify": "verification",

@@ -1,6 +1,6 @@
 """What the data service raises when a user's input, store or machine is not as it must be."""
 
-__all__ = ["DataError", "IngestError", "StoreError"]
+__all__ = ["DataError", "IngestError", "StoreError", "WaitCancelledError"]
 
 
 class DataError(ValueError):
@@ -13,3 +13,7 @@ class StoreError(DataError):
 
 class IngestError(DataError):
     """Preparing documents failed or ended before the store was complete."""
+
+
+class WaitCancelledError(IngestError):
+    """Whoever waited for shards in the making was told not to."""

@@ -10,7 +10,7 @@ from dataservice.indexes import RowIndexes
 from dataservice.schedule import Schedule
 from dataservice.store import Store
 
-__all__ = ["data_digest", "open_schedule", "prefix_digest", "schedule_digest"]
+__all__ = ["open_schedule", "prefix_digest", "schedule_digest"]
 
 # To be raised with any change that gives a step other rows: old checkpoints must then be refused.
 _ORDER_VERSION = 1
@@ -55,17 +55,13 @@ def schedule_digest(config: DataConfig) -> str:
 
 
 def prefix_digest(store: Store, schedule: Schedule, step: int) -> str:
-    """Return the digest of the windows that the steps before `step` (at least the first) were made from, in hex."""
+    """Return the digest of the windows that the steps before `step` (at least the first) were made from, in hex.
+
+    Equal for a store prepared at once and the same one in the making, by any version of any library; another token,
+    another cut into documents or another tokenizer changes it.
+    """
     position = schedule.locate(max(step - 1, 0))
     if position is None or position.epoch:
         return store.prefix_digest(store.num_planned_shards)
     _, end = schedule.windows.bounds(position.window)
     return store.prefix_digest(end)
-
-
-def data_digest(store: Store, config: DataConfig, step: int) -> str:
-    """Return the digest of the windows that the steps before `step` (at least the first) were made from, in hex.
-
-    Equal for a store prepared at once and the same one in the making; another tokenizer or document changes it.
-    """
-    return prefix_digest(store, open_schedule(store, config), step)

@@ -4,6 +4,7 @@ import os
 import tempfile
 import zlib
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,12 +26,14 @@ class RowIndexes:
     """The rows of every shard of `store`, made when first asked for; the last ones used stay in memory.
 
     A file of the cache is named after the shard's digest and carries checksums, so one that is stale, cut short or
-    damaged is made again. A store that cannot be written to is read without a cache.
+    damaged is made again. A store that cannot be written to is read without a cache. Waiting for shards in the making
+    ends with WaitCancelledError once `is_cancelled` is true.
     """
 
-    def __init__(self, store: Store, config: DataConfig) -> None:
+    def __init__(self, store: Store, config: DataConfig, *, is_cancelled: Callable[[], bool] = lambda: False) -> None:
         self._store = store
         self._config = config
+        self._is_cancelled = is_cancelled
         self._packs = config.tails == "pack"
         self._folder = store.path / "indexes" / f"{config.min_length}-{config.max_length}-{config.tails}"
         self._recent: OrderedDict[int, ShardRows] = OrderedDict()
@@ -55,7 +58,7 @@ class RowIndexes:
     def _count_rows(self, first: int, stop: int) -> np.ndarray:
         """Return the rows of each bucket in the shards from `first` to `stop` at least; int64[buckets, S]."""
         if len(self._store.shards) < stop:
-            self._store.wait_for_shards(stop)
+            self._store.wait_for_shards(stop, is_cancelled=self._is_cancelled)
         shards = self._store.shards
         # Only packing needs the shards themselves; without it all that are committed are counted in one go.
         stop = stop if self._packs else len(shards)

@@ -1,14 +1,15 @@
 """The loader: a grain dataset whose elements are whole batches, and whose state is a step and two digests."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import grain
-from grain.experimental import ThreadPrefetchIterDataset
+from grain.experimental import ThreadPrefetchDatasetIterator
 
 from dataservice.buckets import Bucket, rows_per_step
 from dataservice.config import DataConfig
-from dataservice.errors import DataError
+from dataservice.errors import DataError, WaitCancelledError
 from dataservice.identity import open_schedule, prefix_digest, schedule_digest
 from dataservice.indexes import RowIndexes
 from dataservice.reading import Places, RowReader
@@ -36,6 +37,7 @@ def batches(
     start_step: int = 0,
     num_steps: int | None = None,
     block: Block | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> grain.IterDataset:
     """Return the batches of `num_steps` steps from `start_step` on (None: to the end of the last epoch).
 
@@ -43,10 +45,13 @@ def batches(
     length); and weights, float32 (rows,), 0 for rows that fill the last batch; or in packed batches, instead,
     segments, int32 (rows, length), 1, 2, ... for each tail and 0 for padding, which has no loss. `block` picks the
     rows and columns of the global batch that this process holds (None: all). Made `config.prefetch` batches ahead by
-    a thread; close the iterator when done.
+    a thread; close the iterator when done. Where the next window is still in the making the batches end as soon as
+    `is_stopped` is true, which is safe to become so in a handler of signals.
     """
-    dataset = BatchDataset(store, config, start_step=start_step, num_steps=num_steps, block=block)
-    return ThreadPrefetchIterDataset(dataset, prefetch_buffer_size=config.prefetch) if config.prefetch else dataset
+    dataset = BatchDataset(
+        store, config, start_step=start_step, num_steps=num_steps, block=block, is_stopped=is_stopped
+    )
+    return PrefetchDataset(dataset) if config.prefetch else dataset
 
 
 class BatchDataset(grain.IterDataset):
@@ -60,6 +65,7 @@ class BatchDataset(grain.IterDataset):
         start_step: int = 0,
         num_steps: int | None = None,
         block: Block | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__()
         self.store = store
@@ -67,9 +73,34 @@ class BatchDataset(grain.IterDataset):
         self.start_step = start_step
         self.end_step = None if num_steps is None else start_step + num_steps
         self.block = block
+        self.is_stopped = is_stopped
 
     def __iter__(self) -> "BatchIterator":
         return BatchIterator(self)
+
+
+class PrefetchDataset(grain.IterDataset):
+    """The batches of a dataset, made ahead by a thread."""
+
+    def __init__(self, batches: BatchDataset) -> None:
+        super().__init__(batches)
+        self._batches = batches
+
+    def __iter__(self) -> "PrefetchIterator":
+        return PrefetchIterator(iter(self._batches), self._batches.config.prefetch)
+
+
+class PrefetchIterator(ThreadPrefetchDatasetIterator):
+    """grain's iterator, which would wait for its thread while that waits for a window."""
+
+    def __init__(self, batches: "BatchIterator", size: int) -> None:
+        super().__init__(batches, prefetch_buffer_size=size)
+        self._batches = batches
+
+    def close(self) -> None:
+        """End the thread, also one that waits for a window."""
+        self._batches.close()
+        super().close()
 
 
 class BatchIterator(grain.DatasetIterator):
@@ -78,7 +109,8 @@ class BatchIterator(grain.DatasetIterator):
     def __init__(self, dataset: BatchDataset) -> None:
         super().__init__()
         self._dataset = dataset
-        indexes = RowIndexes(dataset.store, dataset.config)
+        self._is_closed = False
+        indexes = RowIndexes(dataset.store, dataset.config, is_cancelled=self._is_cancelled)
         self._schedule = open_schedule(dataset.store, dataset.config, indexes)
         self._reader = RowReader(dataset.store, dataset.config, self._schedule.windows, indexes)
         self._schedule_digest = schedule_digest(dataset.config)
@@ -87,9 +119,12 @@ class BatchIterator(grain.DatasetIterator):
         self._ahead: dict[int, tuple[int, int, Places]] = {}
 
     def __next__(self) -> Batch:
+        if self._is_closed:
+            raise ValueError("batches must be asked of an open iterator, got a closed one")
         position = None
         if self._dataset.end_step is None or self._step < self._dataset.end_step:
-            position = self._schedule.locate(self._step)
+            with suppress(WaitCancelledError):
+                position = self._schedule.locate(self._step)
         if position is None:
             raise StopIteration
         bucket = self._schedule.buckets[position.bucket]
@@ -98,6 +133,14 @@ class BatchIterator(grain.DatasetIterator):
         batch = {"step": self._step, "length": bucket.length, "packed": bucket.packed, **arrays}
         self._step += 1
         return batch
+
+    def close(self) -> None:
+        """Make no more batches; one that waits for a window is given up."""
+        self._is_closed = True
+        super().close()
+
+    def _is_cancelled(self) -> bool:
+        return self._is_closed or self._dataset.is_stopped()
 
     def get_state(self) -> dict[str, Any]:
         """Return the next step, the digest of the data that the steps before it used, and that of the schedule."""

@@ -11,7 +11,7 @@ from dataservice.errors import IngestError, StoreError
 from dataservice.ingest import Ingest
 from dataservice.preparation import PHASE
 from dataservice.store.files import canonical_json, digest_bytes
-from dataservice.store.manifest import MANIFEST_NAME, TokenFormat
+from dataservice.store.manifest import FORMAT, MANIFEST_NAME, TokenFormat
 from dataservice.store.reader import Store
 from tokenizer.corpus import CorpusConfig, InputShard, list_shards
 
@@ -80,4 +80,4 @@ def digest_corpus(corpus: CorpusConfig, tokens_of: TokenFormat, shards: Sequence
     """Name of the store of a corpus: equal for the same input shards, settings and tokenizer."""
     inputs = [[shard.name, shard.identity] for shard in shards]
     settings = {name: value for name, value in asdict(corpus).items() if name != "paths"}
-    return digest_bytes(tokens_of.root + canonical_json([settings, inputs]))[:32]
+    return digest_bytes(tokens_of.root + canonical_json([FORMAT, settings, inputs]))[:32]

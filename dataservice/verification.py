@@ -1,5 +1,6 @@
 """Checking a whole store: every byte against its digest, and every count against the data."""
 
+import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dataservice.errors import StoreError
-from dataservice.store.files import check_sealed, damaged, read_sealed_json
+from dataservice.store.files import check_sealed, damaged, digest_bytes, read_sealed_json
 from dataservice.store.reader import TABLE_NAME, TOKENIZER_NAME, Store
 from dataservice.store.record import length_powers, significant
 from dataservice.store.shard import DATA_FILES, IDENTITY_NAME, RECORD_NAME, shard_folder
@@ -80,11 +81,12 @@ def _check_counts(store: Store, shard: int) -> None:
     except StoreError:
         return  # named by the check of that file
     powers = length_powers(np.diff(documents))
+    content = digest_bytes(hashlib.sha256(tokens.data).digest() + hashlib.sha256(documents.data).digest())
     agrees = (
         np.array_equal(np.flatnonzero(tokens == store.manifest.tokens_of.eod), documents)
         and int(tokens.max()) < store.manifest.tokens_of.vocab_size
         and (len(tokens), len(documents) - 1, num_sources) == (record.tokens, record.documents, record.documents)
-        and tuple(map(significant, powers)) == (record.digits, record.multiples)
+        and (*map(significant, powers), content) == (record.digits, record.multiples, record.content)
     )
     if not agrees:
         raise damaged(shard_folder(store.path, record.name), "files that agree with each other")

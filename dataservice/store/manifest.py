@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "MANIFEST_NAME", "Manifest", "TokenFormat", "totals"]
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST_NAME = "manifest.json"
 
 
@@ -42,17 +42,16 @@ class TokenFormat:
 
     @property
     def root(self) -> bytes:
-        """The start of the digest chain over shards: equal rows under another tokenizer are other data."""
-        return canonical_json([FORMAT, self.fingerprint, self.vocab_size, self.eod])
+        """The start of the digest chain over shards: equal tokens of another tokenizer are other data."""
+        return canonical_json([self.fingerprint, self.vocab_size, self.eod])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """Fields of manifest.json.
 
-    `shards` rows of the table are committed, of `planned_shards`; `chain` is their prefix digest, `counts`
-    the digest of their numbers, and `table` the seal of shards.parquet as it was written with them (a reader may meet
-    a newer one, whose first rows are the same).
+    `shards` rows of the table are committed, of `planned_shards`; `rows` is their digest, and `table` the seal of
+    shards.parquet as it was written with them (a reader may meet a newer one, whose first rows are the same).
     `settings` are those that the content depends on; `tokenizer` seals the files of STORE/tokenizer.
     """
 
@@ -63,8 +62,7 @@ class Manifest:
     settings: dict[str, Any]
     tokenizer: dict[str, FileSeal]
     held_out: bool
-    chain: str
-    counts: str
+    rows: str
     table: FileSeal
 
     @property
@@ -109,8 +107,7 @@ class Manifest:
             settings=fields["settings"],
             tokenizer={name: FileSeal(*seal) for name, seal in fields["tokenizer"].items()},
             held_out=fields["held_out"],
-            chain=fields["chain"],
-            counts=fields["counts"],
+            rows=fields["rows"],
             table=FileSeal(*fields["table"]),
         )
 

@@ -1,5 +1,6 @@
 """Reading a store: what is committed, memory-mapped, and checked against its digests before it is first used."""
 
+import threading
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dataservice.errors import IngestError, StoreError
+from dataservice.errors import IngestError, StoreError, WaitCancelledError
 from dataservice.store.files import check_sealed, damaged, missing
 from dataservice.store.lock import has_writer
 from dataservice.store.manifest import Manifest
@@ -27,7 +28,7 @@ TABLE_NAME = "shards.parquet"
 TOKENIZER_NAME = "tokenizer"
 HELD_OUT_NAME = "held_out"
 POLL_SECONDS = 0.05
-# Each open map costs the process a mapping, of which Linux allows 65,530.
+# Each map costs the process a mapping, of which Linux allows 65,530; file descriptors are not kept.
 MAX_OPEN_MAPS = 4096
 
 
@@ -49,6 +50,7 @@ class Store:
         self.held_out = held_out
         self._records: dict[int, ShardRecord] = {}
         self.writer_fault: Callable[[], str | None] = self._fault_of_any_writer
+        self._refreshing = threading.Lock()
         self._map = lru_cache(MAX_OPEN_MAPS)(self._open_map)
         self._sources = lru_cache(16)(self._read_sources)
 
@@ -89,11 +91,15 @@ class Store:
         return self.manifest.planned_shards
 
     def prefix_digest(self, num_shards: int) -> str:
-        """Digest (hex) of the first `num_shards` shards: the same, prepared at once or streamed."""
+        """Digest (hex) of the data of the first `num_shards` shards: the same, prepared at once or streamed."""
         return self.shards.prefix_digest(num_shards)
 
     def refresh(self) -> None:
-        """Reads what was committed since the store was opened or last refreshed."""
+        """Reads what was committed since the store was opened or last refreshed; any thread may ask."""
+        with self._refreshing:
+            self._refresh()
+
+    def _refresh(self) -> None:
         manifest = Manifest.read(self.path)
         if manifest == self.manifest:
             return
@@ -105,10 +111,13 @@ class Store:
         self.shards = read_table(self.path, manifest, self.shards)
         self.manifest = manifest
 
-    def wait_for_shards(self, count: int, timeout: float | None = None) -> None:
+    def wait_for_shards(
+        self, count: int, timeout: float | None = None, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> None:
         """Returns once `count` shards (or all that are planned) are committed.
 
-        Raises IngestError when nobody writes the store any more, or after `timeout` seconds.
+        Raises IngestError when nobody writes the store any more, or after `timeout` seconds; WaitCancelledError soon
+        after `is_cancelled` has become true.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -119,6 +128,8 @@ class Store:
                 return
             if fault is not None:
                 raise IngestError(fault)
+            if is_cancelled():
+                raise WaitCancelledError(f"store {self.path} must have {count} shards, got nobody who waits for them")
             if deadline is not None and time.monotonic() > deadline:
                 raise IngestError(
                     f"store {self.path} must have {count} shards in {timeout} s, got {len(self.shards)}; wait longer"
@@ -165,13 +176,13 @@ class Store:
             raise missing(path) from error
         except ValueError as error:
             raise damaged(path, "a commit record") from error
-        if record.digest != self.shards.digests[shard]:
-            raise damaged(path, f"the record with digest {self.shards.digests[shard][:12]}")
+        if record.content != self.shards.digests[shard]:
+            raise damaged(path, f"the record of data with digest {self.shards.digests[shard][:12]}")
         return record
 
     def _open_map(self, shard: int, name: str, dtype: np.dtype) -> np.ndarray:
         path = self.check_file(shard, name)
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = map_array(path)
         if array.ndim != 1 or array.dtype != dtype:
             raise damaged(path, f"one dimension of {dtype.name}")
         return array
@@ -189,6 +200,18 @@ class Store:
         )
 
 
+def map_array(path: Path) -> np.ndarray:
+    """Read-only memory map of an .npy file.
+
+    `np.load` would keep a file descriptor for each, of which a process has 1,024 or so; Arrow's mapping outlives the
+    file it was made from.
+    """
+    with pa.memory_map(str(path)) as file:
+        np.lib.format.read_magic(file)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        return np.frombuffer(file.read_buffer(), dtype).reshape(shape)
+
+
 def read_table(path: Path, manifest: Manifest, known: ShardTable) -> ShardTable:
     """The manifest's rows of shards.parquet, which must begin with those already `known`."""
     table_path = path / TABLE_NAME
@@ -198,8 +221,9 @@ def read_table(path: Path, manifest: Manifest, known: ShardTable) -> ShardTable:
         raise missing(table_path) from error
     except (OSError, ValueError, pa.ArrowException) as error:
         raise damaged(table_path, f"{manifest.shards} rows of shards") from error
-    if table.prefix_digest(manifest.shards) != manifest.chain or table.count_digest() != manifest.counts:
-        raise damaged(table_path, f"the rows with digest {manifest.chain[:12]}")
-    if len(table) < len(known) or table.prefix_digest(len(known)) != known.prefix_digest(len(known)):
+    if table.row_digest() != manifest.rows:
+        raise damaged(table_path, f"the rows with digest {manifest.rows[:12]}")
+    first = table.slice(0, len(known))
+    if (first.names, first.digests) != (known.names, known.digests):
         raise StoreError(f"store {path} must keep its first {len(known)} shards, got others; restart on the new store")
     return table

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from dataservice.store.files import FileSeal, canonical_json, digest_bytes
+from dataservice.store.files import FileSeal, sealed_json
 
 __all__ = ["COUNTS", "NUM_POWERS", "ShardRecord", "length_powers", "significant"]
 
@@ -19,7 +19,8 @@ class ShardRecord:
     """A shard's row: counts, digits of its documents' lengths, and the seal of each of its files.
 
     `empty` documents held no token, `skipped` ones could not be read, and `duplicates` are documents whose text was
-    already met in the same input shard (counted, and kept).
+    already met in the same input shard (counted, and kept). `content` is a digest (hex) of the tokens and the positions
+    of documents alone: what identifies the data, whatever library wrote the files and whatever is said of its sources.
     """
 
     name: str
@@ -31,29 +32,26 @@ class ShardRecord:
     skipped: int
     digits: tuple[int, ...]
     multiples: tuple[int, ...]
+    content: str
     files: dict[str, FileSeal]
 
     def to_json(self) -> builtins.bytes:
-        """The bytes of shard.json, whose digest is the shard's digest in the table."""
-        return canonical_json(asdict(self))
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 (hex) of shard.json; it covers every byte of the shard through the seals."""
-        return digest_bytes(self.to_json())
+        """The bytes of shard.json, which carries its own digest and, in the seals, those of the shard's files."""
+        return sealed_json(asdict(self))
 
     @classmethod
     def from_json(cls, data: builtins.bytes) -> "ShardRecord":
         """Inverse of `to_json`; ValueError when the bytes are not exactly what it wrote."""
         fields = json.loads(data)
         try:
+            del fields["digest"]
             files = {name: FileSeal(*seal) for name, seal in fields.pop("files").items()}
             powers = {name: tuple(fields.pop(name)) for name in ("digits", "multiples")}
             record = cls(files=files, **powers, **fields)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError("not a commit record") from error
         if record.to_json() != data:
-            raise ValueError("not a canonical commit record")
+            raise ValueError("not the bytes of its digest")
         return record
 
 

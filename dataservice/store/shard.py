@@ -1,5 +1,6 @@
 """Writing one shard: its files grow under STORE/incoming, and one rename puts the whole folder in place."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dataservice.store.files import read_sealed_json, seal_file, sealed_json, sync_directory
+from dataservice.store.files import digest_bytes, read_sealed_json, seal_file, sealed_json, sync_directory
 from dataservice.store.manifest import TokenFormat
 from dataservice.store.record import NUM_POWERS, ShardRecord, length_powers, significant
 
@@ -65,6 +66,7 @@ class NpyWriter:
     def __init__(self, path: Path, dtype: np.dtype) -> None:
         self._file = path.open("wb")
         self._dtype = dtype
+        self._hash = hashlib.sha256()
         self.length = 0
         self._write_header()
         self._header_size = self._file.tell()
@@ -76,8 +78,15 @@ class NpyWriter:
 
     def append(self, values: np.ndarray) -> None:
         """Writes values at the end, in the file's dtype."""
-        self._file.write(np.ascontiguousarray(values, self._dtype).data)
+        data = np.ascontiguousarray(values, self._dtype).data
+        self._file.write(data)
+        self._hash.update(data)
         self.length += len(values)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the values, without the header: how NumPy writes that may change."""
+        return self._hash.digest()
 
     def close(self) -> None:
         """Writes the final length into the header."""
@@ -143,7 +152,7 @@ class ShardWriter:
     def finish(self, source: str, *, duplicates: int = 0, skipped: int = 0) -> ShardRecord:
         """Closes the shard with its last `<eod>` and renames it into place.
 
-        `source` identifies the input it was made from (by place and time, so it is no part of the shard's digest).
+        `source` identifies the input it was made from (by place and time, so it is no part of the data's identity).
         """
         self._documents.append(np.array([self._tokens.length]))
         self._tokens.append(np.array([self._eod]))
@@ -161,6 +170,7 @@ class ShardWriter:
             skipped=skipped,
             digits=significant(self._powers[0]),
             multiples=significant(self._powers[1]),
+            content=digest_bytes(self._tokens.digest + self._documents.digest),
             files=files,
         )
         (self._folder / IDENTITY_NAME).write_bytes(sealed_json({"source": source}))

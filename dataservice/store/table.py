@@ -43,12 +43,12 @@ class ShardTable:
     empty: np.ndarray
     duplicates: np.ndarray
     skipped: np.ndarray
-    # digests: SHA-256 of each shard's shard.json, in hex
+    # digests: of each shard's tokens and positions of documents, in hex
     digests: tuple[str, ...]
     # digits, multiples: int64[S, 48]
     digits: np.ndarray
     multiples: np.ndarray
-    # root: what the chain starts from: the digest of all that a row's meaning depends on (format, tokenizer, dtype)
+    # root: what the chain starts from: what the tokens' meaning depends on
     root: builtins.bytes = b""
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class ShardTable:
         counts = {name: np.array([getattr(record, name) for record in records], np.int64) for name in COUNTS}
         return cls(
             names=tuple(record.name for record in records),
-            digests=tuple(record.digest for record in records),
+            digests=tuple(record.content for record in records),
             digits=stack_powers([record.digits for record in records]),
             multiples=stack_powers([record.multiples for record in records]),
             root=root,
@@ -77,37 +77,30 @@ class ShardTable:
         new = ShardTable.from_records(records)
         columns = {name: getattr(self, name) + getattr(new, name) for name in ("names", "digests")}
         columns |= {name: np.concatenate([getattr(self, name), getattr(new, name)]) for name in ARRAY_FIELDS}
-        table = ShardTable(root=self.root, **columns)
-        # Fills the cache of `chain`: committing a shard must not hash all rows before it again.
-        table.__dict__["chain"] = table._continue_chain(self.chain)
-        return table
+        return ShardTable(root=self.root, **columns)
 
     @cached_property
     def chain(self) -> np.ndarray:
-        """uint8[S + 1, 32]: entry n is the digest of the root and the first n rows, so prefixes can be compared."""
-        return self._continue_chain(np.frombuffer(hashlib.sha256(self.root).digest(), np.uint8)[None])
+        """uint8[S + 1, 32]: entry n is the digest of the root and the data of the first n shards."""
+        link = hashlib.sha256(self.root).digest()
+        links = bytearray(link)
+        for digest in self.digests:
+            link = hashlib.sha256(link + bytes.fromhex(digest)).digest()
+            links += link
+        return np.frombuffer(bytes(links), np.uint8).reshape(-1, len(link))
 
-    def _continue_chain(self, known: np.ndarray) -> np.ndarray:
-        """The whole chain, given its first entries."""
-        links = np.empty((len(self) + 1, known.shape[1]), np.uint8)
-        links[: len(known)] = known
-        link = known[-1].tobytes()
-        for index in range(len(known) - 1, len(self)):
-            # The digest of a shard covers its counts; `count_digest` tells whether the table has them right.
-            row = f"{self.names[index]}\0{self.digests[index]}"
-            link = hashlib.sha256(link + row.encode()).digest()
-            links[index + 1] = np.frombuffer(link, np.uint8)
-        return links
-
-    def count_digest(self) -> str:
-        """Digest (hex) of all numbers of the table."""
-        state = hashlib.sha256()
+    def row_digest(self) -> str:
+        """Digest (hex) of all that the rows hold, by which a manifest knows them."""
+        state = hashlib.sha256("\0".join((*self.names, *self.digests)).encode())
         for name in ARRAY_FIELDS:
             state.update(np.ascontiguousarray(getattr(self, name), "<i8").data)
         return state.hexdigest()
 
     def prefix_digest(self, num_shards: int) -> str:
-        """Digest (hex) of the first `num_shards` rows: equal for all stores that begin with the same shards."""
+        """Digest (hex) of the data of the first `num_shards` shards: equal for all stores that begin with the same.
+
+        A function of the tokenizer, the tokens and the positions of documents alone.
+        """
         if not 0 <= num_shards <= len(self):
             raise ValueError(f"num_shards must be from 0 to {len(self)}, got {num_shards}")
         return self.chain[num_shards].tobytes().hex()

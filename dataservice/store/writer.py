@@ -84,8 +84,7 @@ class StoreWriter:
             settings=self.settings,
             tokenizer=self._tokenizer,
             held_out=self.held_out,
-            chain=table.prefix_digest(len(table)),
-            counts=table.count_digest(),
+            rows=table.row_digest(),
             table=FileSeal(len(data), digest_bytes(data)),
         ).write(self.path)
         self.table = table

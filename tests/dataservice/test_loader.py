@@ -5,8 +5,7 @@ import grain
 import numpy as np
 import pytest
 
-from dataservice import DataConfig, DataError, batches, buckets, data_digest, schedule_digest
-from dataservice.identity import open_schedule
+from dataservice import DataConfig, DataError, batches, buckets, open_schedule, prefix_digest, schedule_digest
 from dataservice.loader import BatchDataset
 
 LENGTHS = [[3, 40, 1, 77, 9, 30], [], [5, 2, 61, 18, 1, 1, 90], [33], [12, 7, 7, 25, 50, 4]]
@@ -153,6 +152,38 @@ def test_a_store_in_the_making_gives_the_batches_of_the_finished_one(make_store,
     np.testing.assert_equal(begun + rest, finished)
 
 
+def run_to_end(function):
+    """Whether a call ends: one that would wait for ever gets more time than any machine needs."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    thread.join(30)
+    return not thread.is_alive()
+
+
+@pytest.mark.parametrize("prefetch", [1, 3])
+def test_an_iterator_that_waits_for_a_window_can_be_closed(make_store, prefetch):
+    store, config = make_store(LENGTHS[:2], planned_shards=5), config_of(window_shards=2, prefetch=prefetch)
+    waits = threading.Event()
+    iterator = iter(batches(store, config))
+    store.writer_fault = waits.set
+    while not waits.is_set():
+        next(iterator)
+    assert run_to_end(iterator.close)
+    with pytest.raises(ValueError, match="closed"):
+        next(iterator)
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_batches_end_before_a_window_that_is_missing_once_they_are_stopped(make_store, prefetch):
+    config = config_of(window_shards=2, prefetch=prefetch)
+    whole = list(BatchDataset(make_store(LENGTHS), config))
+    store, stop, given = make_store(LENGTHS[:2], planned_shards=5), threading.Event(), []
+    store.writer_fault = stop.set  # asked when the wait has begun
+    assert run_to_end(lambda: given.extend(batches(store, config, is_stopped=stop.is_set)))
+    assert 0 < len(given) < len(whole)
+    np.testing.assert_equal(given, whole[: len(given)])
+
+
 def test_a_mixture_needs_a_complete_store(make_store):
     store = make_store(LENGTHS[:2], planned_shards=5)
     with pytest.raises(DataError, match="store must be complete for a mixture of lengths, got 2 of 5 shards"):
@@ -164,7 +195,8 @@ def test_a_state_of_other_settings_or_other_data_is_refused(make_store):
     iterator = iter(BatchDataset(store, config))
     next(iterator)
     state = iterator.get_state()
-    assert state == {"step": 1, "data": data_digest(store, config, 1), "schedule": schedule_digest(config)}
+    data = prefix_digest(store, open_schedule(store, config), 1)
+    assert state == {"step": 1, "data": data, "schedule": schedule_digest(config)}
     with pytest.raises(DataError, match=r"schedule digest of the checkpoint must be .*restore the data"):
         iter(BatchDataset(store, config_of(window_shards=2, seed=1))).set_state(state)
     other = make_store([[4, *LENGTHS[0]], *LENGTHS[1:]])

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataservice import Store, StoreError, TokenFormat, write_store
-from dataservice.errors import IngestError
+from dataservice.errors import IngestError, WaitCancelledError
 from dataservice.store.lock import WriterLock, has_writer
+from dataservice.store.manifest import Manifest
 from dataservice.store.record import length_powers
-from dataservice.store.shard import ShardWriter
+from dataservice.store.shard import SOURCE_SCHEMA, ShardWriter
+from dataservice.store.table import ShardTable
 from dataservice.store.writer import StoreWriter
 
 EOD = 299
@@ -112,6 +115,30 @@ def test_the_same_rows_under_another_tokenizer_have_another_digest(store, tmp_pa
     assert other.prefix_digest(3) != store.prefix_digest(3)
 
 
+def test_the_identity_of_data_is_that_of_its_tokens_and_where_documents_begin(tmp_path, monkeypatch):
+    """Not of the names of shards, of sources, or of how a library writes its files."""
+
+    def digest(name: str, documents: list[list[int]], path: str = "p") -> str:
+        lengths = np.cumsum([0, *map(len, documents)])
+        ids = np.array([token for document in documents for token in document], np.uint16)
+        table = ShardTable.from_records([], root=FORMAT.root)
+        with ShardWriter(tmp_path, name, FORMAT) as shard:
+            shard.append(ids, lengths, [[path] * len(documents)] * 3, len(ids))
+            return table.extend([shard.finish("input")]).prefix_digest(1)
+
+    first = digest("a", [[1, 2], [3]])
+    assert digest("b", [[1, 2], [3]], path="elsewhere") == first
+    monkeypatch.setattr("dataservice.store.shard.SOURCE_SCHEMA", SOURCE_SCHEMA.with_metadata({"writer": "a later one"}))
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", np.lib.format.write_array_header_2_0)
+    assert digest("c", [[1, 2], [3]]) == first
+    for file in ("sources.parquet", "tokens.npy", "documents.npy"):
+        assert len({(tmp_path / "shards" / name / file).read_bytes() for name in "ac"}) == 2
+    # The same tokens, of which one that ends documents is part of a document.
+    others = [digest("d", [[1, 2], [4]]), digest("e", [[1, 2, EOD, 3]])]
+    tokens = [(tmp_path / "shards" / name / "tokens.npy").read_bytes() for name in "ce"]
+    assert tokens[0] == tokens[1] and len({first, *others}) == 3
+
+
 def test_another_tokenizer_is_refused_by_both_fingerprints(store):
     with pytest.raises(StoreError, match=f"(?s){'c' * 64}.*{'a' * 64}"):
         Store.open(store.path, "c" * 64)
@@ -150,6 +177,50 @@ def test_waiting_for_a_store_that_nobody_writes_says_so(tmp_path):
         store.wait_for_shards(2)
     with WriterLock(store.path), pytest.raises(IngestError, match=r"2 shards in 0.01 s"):
         store.wait_for_shards(2, timeout=0.01)
+
+
+def test_a_wait_that_is_cancelled_ends(tmp_path):
+    store = write_store(tmp_path / "s", {"one": [[1]]}, FORMAT, planned_shards=2)
+    store.writer_fault = lambda: None
+    store.wait_for_shards(1, is_cancelled=lambda: True)
+    with pytest.raises(WaitCancelledError, match="2 shards, got nobody who waits"):
+        store.wait_for_shards(2, is_cancelled=lambda: True)
+
+
+def test_two_threads_may_refresh_at_once(tmp_path, monkeypatch):
+    """One has read the last manifest but one when the other begins."""
+    names = ("one", "two", "three")
+    store = write_store(tmp_path / "s", {"one": [[1]]}, FORMAT, planned_shards=3)
+    write_store(store.path, {name: [[1]] for name in names[:2]}, FORMAT, planned_shards=3)
+    read, other = Manifest.read, threading.Thread(target=store.refresh)
+
+    def read_slowly(path: Path) -> Manifest:
+        manifest = read(path)
+        monkeypatch.setattr(Manifest, "read", read)
+        write_store(store.path, {name: [[1]] for name in names}, FORMAT)
+        other.start()
+        other.join(0.2)  # it ends only where nothing makes it wait
+        return manifest
+
+    monkeypatch.setattr(Manifest, "read", read_slowly)
+    store.refresh()
+    other.join()
+    assert store.shards.names == names and store.is_complete
+
+
+def test_more_shards_than_open_files_can_be_mapped_at_once(tmp_path):
+    write_store(tmp_path / "s", {f"shard-{index}": [[index]] for index in range(80)}, FORMAT)
+    code = (
+        "import resource, sys; from dataservice import Store\n"
+        "store = Store.open(sys.argv[1])\n"
+        "store.tokens(0), store.documents(0)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))\n"
+        "maps = [(store.tokens(shard), store.documents(shard)) for shard in range(80)]\n"
+        "print([tokens[1] for tokens, _ in maps] == list(range(80)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    arguments = [sys.executable, "-c", code, str(tmp_path / "s")]
+    assert subprocess.run(arguments, env=environment, check=True, capture_output=True).stdout == b"True\n"
 
 
 def test_the_lock_admits_one_writer_and_dies_with_its_process(tmp_path):
@@ -203,8 +274,8 @@ def test_a_manifest_of_another_format_is_refused(store):
     path = store.path / "manifest.json"
     fields = json.loads(path.read_bytes())
     del fields["digest"]
-    path.write_bytes(sealed_json({**fields, "format": 2}))
-    with pytest.raises(StoreError, match="must be 1, got 2"):
+    path.write_bytes(sealed_json({**fields, "format": 1}))
+    with pytest.raises(StoreError, match="must be 2, got 1"):
         Store.open(store.path)
 
 
