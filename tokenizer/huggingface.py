@@ -10,12 +10,12 @@ from tokenizer.errors import TokenizerError
 if TYPE_CHECKING:
     from tokenizer.vocabulary import Tokenizer
 
-__all__ = ["from_tokenizer_json", "to_tokenizer_config", "to_tokenizer_json"]
+__all__ = ["byte_alphabet", "from_tokenizer_json", "to_tokenizer_config", "to_tokenizer_json"]
 
 NUM_BYTES = 256
 
 
-def _byte_alphabet() -> list[str]:
+def byte_alphabet() -> list[str]:
     """Hugging Face's printable character for each byte: itself where it shows, else U+0100 and on."""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(NUM_BYTES) if byte not in shown]
@@ -25,7 +25,7 @@ def _byte_alphabet() -> list[str]:
 
 def to_tokenizer_json(tokenizer: "Tokenizer") -> dict[str, Any]:
     """Make the content of ``tokenizer.json``: byte-level BPE behind our split pattern."""
-    tokens = _byte_alphabet()
+    tokens = byte_alphabet()
     merges = []
     for left, right in tokenizer.pairs.tolist():
         merges.append([tokens[left], tokens[right]])
@@ -105,7 +105,7 @@ def from_tokenizer_json(content: dict[str, Any], path: Path) -> tuple[np.ndarray
     try:
         vocab, merges, added = content["model"]["vocab"], content["model"]["merges"], content["added_tokens"]
         pattern = _read_pattern(content["pre_tokenizer"])
-        ids = {token: vocab[token] for token in _byte_alphabet()}
+        ids = {token: vocab[token] for token in byte_alphabet()}
         pairs = np.empty((len(merges), 2), np.int32)
         for number, (left, right) in enumerate(merges):
             pairs[number] = ids[left], ids[right]
@@ -113,7 +113,7 @@ def from_tokenizer_json(content: dict[str, Any], path: Path) -> tuple[np.ndarray
     except (KeyError, TypeError, ValueError) as error:
         raise _refusal(f"{type(error).__name__} at {error}", path) from None
     special_ids = [token["id"] for token in added]
-    if ids != vocab or [vocab[token] for token in _byte_alphabet()] != list(range(NUM_BYTES)):
+    if ids != vocab or [vocab[token] for token in byte_alphabet()] != list(range(NUM_BYTES)):
         raise _refusal("a vocabulary in another order", path)
     if special_ids != list(range(len(vocab), len(vocab) + len(added))):
         raise _refusal("special tokens that are not at the last ids", path)
