@@ -4,6 +4,7 @@ Axes: B rows, L length, N query heads, K key/value heads, H head dim.
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -124,6 +125,6 @@ def attend_splash(
     )
     run = splash.make_splash_mha(mask, head_shards=1, q_seq_shards=1, block_sizes=blocks, interpret=interpret)
     q, k, v = ((x.swapaxes(1, 2)) for x in (q_BLNH * (H**-0.5), k_BLKH, v_BLKH))
-    if segments_BL is None:
-        return jax.vmap(run)(q, k, v).swapaxes(1, 2)
-    return jax.vmap(run)(q, k, v, splash.SegmentIds(segments_BL, segments_BL)).swapaxes(1, 2)
+    segments = None if segments_BL is None else splash.SegmentIds(segments_BL, segments_BL)
+    out_BNLH: Any = jax.vmap(run)(q, k, v, segments)
+    return out_BNLH.swapaxes(1, 2)

@@ -81,7 +81,7 @@ def attend_chunked(
     segments = None if query_segments_BL is None else _repeat(query_segments_BL, K, G)[:, :, None]
     key_segments = None if key_segments_BS is None else _repeat(key_segments_BS, K, 1)[:, None, :]
     bands = _cut(L, G, None if first is None else S)
-    out_MRH = _attend(bands, Queries(q_MRH, positions, segments), Keys(k_MSH, v_MSH, key_segments))
+    out_MRH: Any = _attend(bands, Queries(q_MRH, positions, segments), Keys(k_MSH, v_MSH, key_segments))
     return out_MRH.reshape(B, K, L, G, H).swapaxes(1, 2).reshape(B, L, N, H)
 
 
@@ -97,7 +97,7 @@ def _cut(length: int, group: int, seen: int | None) -> tuple[Band, ...]:
     """
     size = CHUNK * -(-length // (CHUNK * (BANDS if seen is None else 1)))
     whole = length // CHUNK * CHUNK
-    cuts = sorted({*range(0, length, size), *([whole] if length > CHUNK else []), length})
+    cuts: list[int] = sorted({*range(0, length, size), *([whole] if length > CHUNK else []), length})
     return tuple(
         Band(start * group, end * group, seen or end, CHUNK * group) for start, end in itertools.pairwise(cuts)
     )
@@ -149,8 +149,10 @@ def _backward(bands: tuple[Band, ...], saved: tuple, grad: jax.Array) -> tuple[Q
         sums, part = _over_chunks(differentiate_band, zeros, (queries, grad, log_sums, drift), band)
         query_parts.append(part)
         key_parts.append([jnp.pad(x, ((0, 0), (0, keys.vectors.shape[1] - band.seen), (0, 0))) for x in sums])
-    k_grad, v_grad = (sum(parts[1:], parts[0]).astype(grad.dtype) for parts in zip(*key_parts, strict=True))
-    return Queries(jnp.concatenate(query_parts, axis=1), None, None), Keys(k_grad, v_grad, None)
+    k_grad, v_grad = (functools.reduce(jnp.add, parts).astype(grad.dtype) for parts in zip(*key_parts, strict=True))
+    integers_have_none: Any = None
+    q_grad = jnp.concatenate(query_parts, axis=1)
+    return Queries(q_grad, integers_have_none, None), Keys(k_grad, v_grad, None)
 
 
 def _differentiate_chunk(keys: Keys, sums: tuple, chunk: tuple) -> tuple[tuple, jax.Array]:

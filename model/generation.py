@@ -87,7 +87,7 @@ def _check_prompt(prompt_ids: Sequence[int], vocab_size: int) -> np.ndarray:
     outside = prompt[(prompt < 0) | (prompt >= vocab_size)]
     if outside.size:
         raise ModelError(
-            f"prompt ids must be below the vocabulary size {vocab_size}, got {outside[0]}; encode the text "
+            f"prompt ids must be below the vocabulary size {vocab_size}, got {outside[0]}; encode it "
             "with the model's own tokenizer"
         )
     return prompt
@@ -113,7 +113,7 @@ def _extend_and_sample(
     last: Int[Array, ""],
     sampling: Sampling,
     key: jax.Array,
-) -> tuple[Int[Array, "B"], Cache]:
+) -> tuple[Int[Array, " B"], Cache]:
     """Append tokens and draw the one that follows tokens[:, last]."""
     h_BLD, cache = extend(params, config, cache, tokens_BL, first)
     h_BD = jax.lax.dynamic_index_in_dim(h_BLD, last, axis=1, keepdims=False)

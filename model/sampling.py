@@ -32,7 +32,7 @@ class Sampling(NamedTuple):
         return self
 
 
-def sample(logits_BV: Float[Array, "B V"], sampling: Sampling, key: jax.Array) -> Int[Array, "B"]:
+def sample(logits_BV: Float[Array, "B V"], sampling: Sampling, key: jax.Array) -> Int[Array, " B"]:
     """Draw one token a row.
 
     Temperature 0 takes the likeliest. Else only the `top_k` likeliest (0: all) and of these, by their probabilities

@@ -15,7 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from model.errors import ModelError
 
 
-def make_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
+def make_mesh(devices: Sequence[Any] | None = None) -> Mesh:
     """A mesh over `devices` (default: all) with Auto axes "d0", "d1", ..., one per prime factor, odd ones first.
 
     8 devices make axes of 2, 2, 2; 12 make 3, 2, 2; one device makes one axis of 1.
