@@ -57,8 +57,7 @@ class Loop:
             self._evaluate(state)
         self._clock = time.perf_counter()
         while self.step < self.num_steps and (batch := self._next_batch(batches)) is not None:
-            with jax.transfer_guard("disallow"):
-                state = self._take_step(state, batch)
+            state = self._take_step(state, batch)
             if stop.at(self.step):
                 self._save(state)
                 return state
@@ -95,8 +94,10 @@ class Loop:
 
     def _take_step(self, state: State, batch: dict[str, Any]) -> State:
         bucket = Bucket(batch["length"], batch["packed"])
-        shapes = batch_shapes(self.recipe, bucket)
-        state, metrics = self.steps[bucket].call(state, place_batch(batch, shapes))
+        arrays = place_batch(batch, batch_shapes(self.recipe, bucket))
+        # Nothing but the batch goes to the devices: a stray host value would be sent again at every step.
+        with jax.transfer_guard("disallow"):
+            state, metrics = self.steps[bucket].call(state, arrays)
         self.step = batch["step"] + 1
         self._pending.append(StepResult(self.step, bucket, metrics, self._waited))
         self._read_results(keep=1)

@@ -24,7 +24,7 @@ class MetricsLog:
         if not writes:
             return
         _replace_rows(self._path, self.rows)
-        self._file = self._path.open("a", encoding="utf-8")
+        self._file = self._path.open("a", encoding="utf-8", buffering=1)  # a line at once, for who watches
         if tensorboard:
             from tensorboardX import SummaryWriter
 
