@@ -7,7 +7,8 @@ import numpy as np
 
 from tokenizer.errors import TokenizerError
 from tokenizer.patterns import PATTERNS, compile_pattern, resolve_pattern
-from tokenizer.splitting_windows import split_gpt4
+from tokenizer.splitting_o200k import split_o200k
+from tokenizer.splitting_windows import split_gpt2, split_gpt4, split_qwen2
 
 __all__ = ["Words", "split_documents"]
 
@@ -25,6 +26,15 @@ class Words(NamedTuple):
 
 # (UTF-8 of the documents, int64[documents + 1] their byte offsets) -> int64: sorted starts of all words.
 Splitter = Callable[[bytes, np.ndarray], np.ndarray]
+
+# By expression; gpt4 and llama3 are two spellings of the same splits.
+_SPLITTERS: dict[str, Splitter] = {
+    PATTERNS["gpt2"]: split_gpt2,
+    PATTERNS["gpt4"]: split_gpt4,
+    PATTERNS["llama3"]: split_gpt4,
+    PATTERNS["o200k"]: split_o200k,
+    PATTERNS["qwen2"]: split_qwen2,
+}
 
 
 def split_documents(texts: Sequence[str], pattern: str) -> Words:
@@ -69,9 +79,8 @@ def _make_splitter(pattern: str) -> Splitter:
     expression = resolve_pattern(pattern)
     if expression == "":
         return _split_nothing
-    if expression in (PATTERNS["gpt4"], PATTERNS["llama3"]):  # two spellings of the same splits
-        return split_gpt4
-    return lambda data, offsets: _split_regex(data, offsets, expression)
+    splitter = _SPLITTERS.get(expression)
+    return splitter or (lambda data, offsets: _split_regex(data, offsets, expression))
 
 
 def _split_nothing(data: bytes, offsets: np.ndarray) -> np.ndarray:

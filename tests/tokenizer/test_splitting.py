@@ -12,6 +12,8 @@ from tokenizer.errors import TokenizerError
 from tokenizer.patterns import PATTERNS
 from tokenizer.splitting import split_documents
 
+VECTORISED = ["gpt2", "gpt4", "llama3", "o200k", "qwen2"]
+
 # Of every class of the patterns, in one to four bytes of UTF-8, all older than Unicode 16; what contractions look at
 # is there more than once.
 ALPHABET = "asSdmtlLveErR'''   \n\n\r\t.,-_=/09٣é中\u00a0\u2028\u017f\u0301\u2160😀𝒳ǅʰ"
@@ -32,12 +34,12 @@ def reference_words(texts, pattern):
     return [regex.findall(PATTERNS[pattern], text) for text in texts]
 
 
-@given(st.lists(st.text(ALPHABET, max_size=12), max_size=8), st.sampled_from(["gpt4", "llama3"]))
+@given(st.lists(st.text(ALPHABET, max_size=12), max_size=8), st.sampled_from(VECTORISED))
 def test_vectorised_patterns_split_as_their_regular_expressions(texts, pattern):
     assert words_of(texts, pattern) == reference_words(texts, pattern)
 
 
-@pytest.mark.parametrize("pattern", ["gpt4", "llama3"])
+@pytest.mark.parametrize("pattern", VECTORISED)
 def test_vectorised_patterns_split_as_their_regular_expressions_on_many_texts_of_few_characters(pattern):
     generator = random.Random(0)
     for _ in range(100):
@@ -48,10 +50,11 @@ def test_vectorised_patterns_split_as_their_regular_expressions_on_many_texts_of
         assert words_of(texts, pattern) == reference_words(texts, pattern)
 
 
-def test_gpt4_splits_source_code_as_its_regular_expression():
+@pytest.mark.parametrize("pattern", VECTORISED)
+def test_source_code_splits_as_its_regular_expression(pattern):
     texts = [path.read_text() for path in sorted(Path(str(regex.__file__)).parent.glob("*.py"))]
     texts += [text.replace("\n", "\r\n") for text in texts]
-    assert words_of(texts, "gpt4") == reference_words(texts, "gpt4")
+    assert words_of(texts, pattern) == reference_words(texts, pattern)
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "qwen2", "o200k", r"\w+|\s", r"b"])
@@ -69,8 +72,9 @@ def test_pattern_none_makes_each_document_one_word():
 
 
 def test_documents_do_not_depend_on_their_neighbours():
-    texts = ["x ", " y", "12", "345", "'", "s", "\n", " \n z", "!", "\n\n"]
-    assert words_of(texts, "gpt4") == [words_of([text], "gpt4")[0] for text in texts]
+    texts = ["x ", " y", "12", "345", "x'", "s", "l", "\n", " \n z", "!", "\n\n", "/", "x", "/\n", "/a", "中", "B"]
+    for pattern in VECTORISED:
+        assert words_of(texts, pattern) == [words_of([text], pattern)[0] for text in texts]
 
 
 def test_documents_larger_than_a_block_are_split_as_small_ones():
@@ -78,10 +82,11 @@ def test_documents_larger_than_a_block_are_split_as_small_ones():
     assert words_of([text * 20_000, text], "gpt4")[0] == words_of([text], "gpt4")[0] * 20_000
 
 
-@pytest.mark.parametrize("letter", ["a", " ", "\n", "=", "'", "1", "é"])
-def test_long_runs_split_as_the_regular_expression(letter):
+@pytest.mark.parametrize("letter", ["a", "A", " ", "\n", "=", "/", "'", "1", "é", "中", "\u0301"])
+@pytest.mark.parametrize("pattern", VECTORISED)
+def test_long_runs_split_as_the_regular_expression(letter, pattern):
     texts = [letter * 5_000, letter * 5_000 + "x", ("x" + letter * 3) * 2_000]
-    assert words_of(texts, "gpt4") == reference_words(texts, "gpt4")
+    assert words_of(texts, pattern) == reference_words(texts, pattern)
 
 
 def test_no_documents_give_no_words():
