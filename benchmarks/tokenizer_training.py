@@ -76,7 +76,7 @@ def train_gigatoken(paths: list[str], vocab_size: int) -> None:
 
 def spelled_bytes(vocabulary: Iterable[str]) -> list[bytes]:
     """Turn tokens in the letters of Hugging Face's byte alphabet back into bytes."""
-    from tokenizer.huggingface import byte_alphabet
+    from tokenizer.ties import byte_alphabet
 
     byte_of = {letter: byte for byte, letter in enumerate(byte_alphabet())}
     return [bytes(byte_of[letter] for letter in token) for token in vocabulary]

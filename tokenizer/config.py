@@ -13,7 +13,7 @@ SPECIAL_TOKENS: tuple[str, ...] = ("<eot>", "<eod>", "<eos>", "<pad>", "<unk>", 
 NUM_BYTES = 256
 
 Priority = Literal["auto", "F", "F*L", "F*log(R+1)", "F*logR", "F*log(R+1)*L", "F*logR*L"]
-Ties = Literal["ids"]
+Ties = Literal["ids", "hf", "first"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,9 @@ class TokenizerConfig:
     """How text is split into words that merges never cross: gpt4, gpt2, llama3, qwen2, o200k, none, or a regular
     expression."""
     ties: Ties = "ids"
-    """Which of equally good pairs is merged: ids takes the smaller (left id, right id)."""
+    """Which of equally good pairs is merged: ids takes the smaller (left id, right id), as rustbpe does; hf the same
+    with bytes in the order of Hugging Face's alphabet, as tokenizers does; first the pair that occurs first in the
+    documents, as minbpe does."""
     max_token_length: int | None = None
     """Longest token in bytes; null: no limit."""
     special_tokens: tuple[str, ...] = SPECIAL_TOKENS

@@ -6,21 +6,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenizer.errors import TokenizerError
+from tokenizer.ties import byte_alphabet
 
 if TYPE_CHECKING:
     from tokenizer.vocabulary import Tokenizer
 
-__all__ = ["byte_alphabet", "from_tokenizer_json", "to_tokenizer_config", "to_tokenizer_json"]
+__all__ = ["from_tokenizer_json", "to_tokenizer_config", "to_tokenizer_json"]
 
 NUM_BYTES = 256
-
-
-def byte_alphabet() -> list[str]:
-    """Hugging Face's printable character for each byte: itself where it shows, else U+0100 and on."""
-    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [byte for byte in range(NUM_BYTES) if byte not in shown]
-    characters = {byte: chr(byte) for byte in shown} | {byte: chr(0x100 + n) for n, byte in enumerate(hidden)}
-    return [characters[byte] for byte in range(NUM_BYTES)]
 
 
 def to_tokenizer_json(tokenizer: "Tokenizer") -> dict[str, Any]:

@@ -10,7 +10,8 @@ cuts the batch where the plain algorithm might do something else:
 What is left is applied in one vectorised update. The result is that of the plain algorithm, merge for merge.
 
 R and L are counted late: they fall while a pair lives and are at most those of its parts, so every pair has an upper
-bound of its priority for nothing, and only pairs whose bound reaches the top are counted.
+bound of its priority for nothing, and only pairs whose bound reaches the top are counted. The place of a pair's first
+occurrence, which breaks ties under the rule `first`, is found late for the same reason.
 """
 
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from tokenizer.merging_sources import Sources
 from tokenizer.merging_text import Births, Plan, Text
 from tokenizer.priorities import make_priority, resolve_priority
 from tokenizer.progress import Progress
+from tokenizer.ties import Ties
 
 __all__ = ["Merges", "merge_words"]
 
@@ -70,12 +72,10 @@ def merge_words(
         priority: One of PRIORITIES, or "auto".
         min_repositories: Pairs in fewer repositories are skipped when they reach the top, for ever.
         min_languages: The same for languages.
-        ties: "ids": of equal priorities the smaller (left id, right id) is first.
+        ties: Which of equal priorities is first, one of TIES.
         max_token_length: Pairs that would make a longer token, in bytes, are left aside.
         progress: Called as progress("merge pairs", merges, num_merges).
     """
-    if ties != "ids":
-        raise TokenizerError(f"ties must be ids, got {ties!r}")
     if len(counts.data) > _MAX_BYTES:
         raise TokenizerError(
             f"distinct words must have at most {_MAX_BYTES} bytes together, got {len(counts.data)}; "
@@ -84,7 +84,7 @@ def merge_words(
     name = resolve_priority(
         priority, num_repositories=len(counts.repository_names), num_languages=len(counts.language_names)
     )
-    trainer = _Trainer(counts, num_merges, name, min_repositories, min_languages, max_token_length)
+    trainer = _Trainer(counts, num_merges, name, min_repositories, min_languages, Ties(ties), max_token_length)
     while trainer.merge_batch():
         if progress:
             progress("merge pairs", trainer.num_merges, num_merges)
@@ -99,17 +99,19 @@ class _Trainer:
         priority: str,
         min_repositories: int,
         min_languages: int,
+        ties: Ties,
         max_token_length: int | None,
     ) -> None:
         sources = Sources(counts)
         self._priority = make_priority(priority, sources.num_repositories)
         self._text = Text(counts)
-        self._pairs = Pairs(self._text, sources, self._priority)
-        self._queue = Queue(self._pairs)
+        self._pairs = Pairs(self._text, sources, self._priority, ties)
+        self._queue = Queue(self._pairs, has_fixed_keys=not ties.is_first)
+        self._ties = ties
         self._min_repositories = min_repositories
         self._min_languages = min_languages
         self._max_token_length = max_token_length or np.iinfo(np.int64).max
-        self._needs_sources = priority != "F" or min_repositories > 1 or min_languages > 1
+        self._needs_exact = priority != "F" or min_repositories > 1 or min_languages > 1 or ties.is_first
         self._num_wanted = num_merges
         self.num_merges = 0
         self._num_skipped = 0
@@ -162,17 +164,17 @@ class _Trainer:
         return True
 
     def _choose(self) -> np.ndarray:
-        """Return some of the best pairs, best first, R and L exact where they matter."""
+        """Return some of the best pairs, best first, R, L and keys exact where they matter."""
         while True:
             numbers = self._queue.top(self._limit)
-            if not self._needs_sources:
+            if not self._needs_exact:
                 return numbers
             is_exact = self._pairs.is_exact(numbers)
             num_exact = len(numbers) if is_exact.all() else int(np.argmin(is_exact))
             if 2 * num_exact >= len(numbers):
                 return numbers[:num_exact]
             bounded = numbers[~is_exact]
-            self._pairs.count_sources(bounded, self._pairs.find(bounded))
+            self._pairs.make_exact(bounded, self._pairs.find(bounded))
 
     def _describe(self, tokens: np.ndarray, rows: PairRows) -> None:
         self._repositories[tokens] = rows.repositories
@@ -191,7 +193,8 @@ class _Trainer:
         repositories = np.minimum(repositories, frequencies)
         languages = np.minimum(self._languages[lefts], self._languages[rights])
         priorities = self._priority.evaluate(frequencies, repositories, languages)
-        rows = PairRows(lefts, rights, codes[starts], frequencies, repositories, languages, priorities)
+        keys = self._ties.keys(lefts, rights, slots, starts)
+        rows = PairRows(lefts, rights, keys, frequencies, repositories, languages, priorities)
         return _Groups(rows, births.ranks[first], slots, np.diff(starts, append=len(slots)))
 
     def _cut_at_births(self, groups: "_Groups", rows: PairRows, cut: int) -> int:
@@ -211,8 +214,8 @@ class _Trainer:
         self, plan: Plan, order: np.ndarray, numbers: np.ndarray, is_skipped: np.ndarray, tokens: np.ndarray
     ) -> None:
         merged = numbers[~is_skipped]
-        if not self._needs_sources:
-            self._pairs.count_sources(merged, plan.spots)
+        if not self._needs_exact:
+            self._pairs.make_exact(merged, plan.spots)
         self._merged.append(self._pairs.take(merged))
         self._pairs.lower(*self._text.merge(plan, tokens))
         self._pairs.retire(numbers)

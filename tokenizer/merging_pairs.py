@@ -8,6 +8,7 @@ from tokenizer.merging_sources import Sources
 from tokenizer.merging_text import Spots, Text
 from tokenizer.priorities import Priority
 from tokenizer.ragged import offsets_of
+from tokenizer.ties import Ties, first_slots
 
 __all__ = ["PairRows", "Pairs"]
 
@@ -17,7 +18,7 @@ class PairRows(NamedTuple):
 
     lefts: np.ndarray  # int32: left token
     rights: np.ndarray  # int32: right token
-    keys: np.ndarray  # int64: of equal priorities the smaller key is first
+    keys: np.ndarray  # int64: of equal priorities the smaller key is first; ties "first": the true key, or less
     frequencies: np.ndarray  # int64; 0: merged, skipped or too long
     repositories: np.ndarray  # int64: R, or more
     languages: np.ndarray  # int64: L, or more
@@ -32,12 +33,14 @@ class Pairs:
     """A table of pairs that grows at its end; a pair never gains positions after it is added.
 
     R and L are bounds, from the parts of the pair or from an earlier count, unless they were counted at the F of now.
+    So are keys that can change: they only rise, and only when F falls.
     """
 
-    def __init__(self, text: Text, sources: Sources, priority: Priority) -> None:
+    def __init__(self, text: Text, sources: Sources, priority: Priority, ties: Ties) -> None:
         self._text = text
         self._sources = sources
         self._priority = priority
+        self._ties = ties
         self._lefts = _Column(np.int32)
         self._rights = _Column(np.int32)
         self._keys = _Column(np.int64)
@@ -45,7 +48,7 @@ class Pairs:
         self._repositories = _Column(np.int64)
         self._languages = _Column(np.int64)
         self._priorities = _Column(np.float64)
-        self._counted = _Column(np.int64)  # F when R and L were counted; 0: never
+        self._counted = _Column(np.int64)  # F when R, L and key were found; 0: never
         self._starts = _Column(np.int64)  # of a pair's positions, of which some may have passed to other pairs
         self._lengths = _Column(np.int64)
         self._positions = _Column(np.int32)
@@ -66,7 +69,7 @@ class Pairs:
         return PairRows(*(column.values[numbers] for column in (*columns, self._priorities)))
 
     def is_exact(self, numbers: np.ndarray) -> np.ndarray:
-        """Whether R and L of these pairs are counts, not bounds."""
+        """Whether R, L and keys of these pairs are those of now, not bounds."""
         return self._counted.values[numbers] == self._frequencies.values[numbers]
 
     def add(self, rows: PairRows, positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -99,12 +102,14 @@ class Pairs:
         lefts = lefts[is_here]
         return Spots(lefts, self._text.nexts[lefts], ranks[is_here])
 
-    def count_sources(self, numbers: np.ndarray, spots: Spots) -> None:
-        """Make R and L of these pairs, which are at `spots`, exact, and so their priorities."""
+    def make_exact(self, numbers: np.ndarray, spots: Spots) -> None:
+        """Find R, L and keys of these pairs, which are at `spots`, and so their priorities."""
         offsets = np.searchsorted(spots.ranks, np.arange(len(numbers) + 1))
         repositories, languages = self._sources.count(self._text.words[spots.lefts], offsets)
         self._repositories.values[numbers] = repositories
         self._languages.values[numbers] = languages
+        if self._ties.is_first:
+            self._keys.values[numbers] = first_slots(spots.lefts, offsets[:-1])
         self._counted.values[numbers] = self._frequencies.values[numbers]
         self._evaluate(numbers)
 

@@ -13,12 +13,13 @@ _EVERYTHING = (0.0, -1)  # the threshold that lets in every pair of positive pri
 class Queue:
     """A pool of candidates above a threshold that moves down when they are used up.
 
-    Pairs are ordered by falling priority, then by rising key. Priorities only fall, so a pair outside the pool stays
-    below the threshold, and one that falls below it leaves.
+    Pairs are ordered by falling priority, then by rising key. Priorities only fall and keys only rise, so a pair
+    outside the pool stays below the threshold, and one that falls below it leaves.
     """
 
-    def __init__(self, pairs: Pairs) -> None:
+    def __init__(self, pairs: Pairs, *, has_fixed_keys: bool) -> None:
         self._pairs = pairs
+        self._has_fixed_keys = has_fixed_keys
         self._pool = np.zeros(0, np.int64)  # pair numbers, by rising key
         self._threshold = (np.inf, 0)  # the last (priority, key) that is let in
 
@@ -32,6 +33,8 @@ class Queue:
     def top(self, limit: int) -> np.ndarray:
         """Return up to `limit` of the best pairs of positive priority, best first; none when there are none."""
         self._pool = self._pool[self._is_above(self._pool)]
+        if not self._has_fixed_keys:
+            self._pool = self._pool[np.argsort(self._pairs.keys[self._pool])]
         if len(self._pool) < limit and self._threshold > _EVERYTHING:
             self._fill(np.flatnonzero(self._pairs.priorities > 0))
         elif len(self._pool) > 2 * _POOL_SIZE:
