@@ -1,6 +1,7 @@
 """Rows as arrays: whole batches gathered from the memory maps of shards."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -59,11 +60,13 @@ class RowReader:
             arrays = self._read_packed(places, length)
             return {name: np.ascontiguousarray(array[:, columns]) for name, array in arrays.items()}
         first, stop, _ = columns.indices(length)
-        # tokens: (rows, columns + 1)
-        tokens = np.zeros((len(places.starts), stop - first + 1), self._store.dtype)
+        width = stop - first + 1
+        stretches = np.zeros(len(places.starts), _stretch_type(self._store.dtype, width))
         for shard, here in _groups(places.shards):
             if shard != FILLING:
-                tokens[here] = _windows(self._store.tokens(shard), tokens.shape[1])[places.starts[here] + first]
+                stretches[here] = _stretches(self._store.tokens(shard), width)[places.starts[here] + first]
+        # tokens: (rows, columns + 1)
+        tokens = stretches.view(self._store.dtype).reshape(-1, width)
         return {
             "inputs": np.ascontiguousarray(tokens[:, :-1]),
             "targets": np.ascontiguousarray(tokens[:, 1:]),
@@ -103,21 +106,25 @@ def _unpack(packed: PackedRows, rows: np.ndarray, length: int) -> tuple[np.ndarr
     return source, np.repeat(numbers.astype(np.int32), sizes).reshape(len(rows), length)
 
 
-def _windows(tokens: np.ndarray, width: int) -> np.ndarray:
-    """Return the view (len(tokens) - width + 1, width) of all stretches of `width` tokens.
+def _stretch_type(dtype: np.dtype, width: int) -> np.dtype:
+    """Return the type of `width` tokens as one item, which NumPy copies 2 to 3 times faster than a row of items."""
+    return np.dtype((np.void, width * dtype.itemsize))
 
-    NumPy's sliding_window_view is the same after 90 us of checks, which a batch would spend on each of its shards.
-    """
-    return np.ndarray((len(tokens) - width + 1, width), tokens.dtype, tokens, 0, tokens.strides * 2)
+
+def _stretches(tokens: np.ndarray, width: int) -> np.ndarray:
+    """Return the view of all stretches of `width` tokens, (len(tokens) - width + 1,), each one item."""
+    return np.ndarray((len(tokens) - width + 1,), _stretch_type(tokens.dtype, width), tokens, 0, tokens.strides)
 
 
 def _groups(shards: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Yield (shard, its indexes in `shards`) for each shard, in order."""
-    order = np.argsort(shards, kind="stable")
-    edges = np.flatnonzero(np.diff(shards[order])) + 1
-    for here in np.split(order, edges):
-        if here.size:
-            yield int(shards[here[0]]), here
+    # Integers of up to 16 bits are sorted 4 times faster.
+    order = np.argsort(shards.astype(np.min_scalar_type(-1 - int(shards.max(initial=0)))), kind="stable")
+    ordered = shards[order]
+    edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+    for first, end in pairwise(edges):
+        if first < end:
+            yield int(ordered[first]), order[first:end]
 
 
 def _ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:

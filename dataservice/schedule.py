@@ -58,6 +58,7 @@ class Schedule:
         self._steps = np.zeros(len(windows) + 1, dtype=np.int64)
         self._num_known = 0
         self._cycle = lru_cache(maxsize=2)(self._make_cycle)
+        self._cycle_ends = lru_cache(maxsize=2)(self._find_cycle_ends)
 
     def steps_per_epoch(self) -> int:
         """Return the steps of an epoch; makes every window known. Raises `DataError` when there are none."""
@@ -119,23 +120,25 @@ class Schedule:
         rows = np.full(stop - first, FILLING, dtype=np.int64)
         window = int(np.searchsorted(taken, first, side="right")) - 1
         while window <= last_window and taken[window] < stop:
-            begin, end = max(first, int(taken[window])), min(stop, int(taken[window + 1]))
-            numbers = np.arange(begin, end) - taken[window]
-            rows[begin - first : end - first] = self._shuffled(epoch, window, bucket, numbers)
+            before, after = int(taken[window]), int(taken[window + 1])
+            begin, end = max(first, before), min(stop, after)
+            if begin < end:
+                shuffled = self._shuffled(epoch, window, bucket, begin - before, end - before)
+                rows[begin - first : end - first] = shuffled
             window += 1
         return rows
 
-    def _shuffled(self, epoch: int, window: int, bucket: int, numbers: np.ndarray) -> np.ndarray:
-        """Return the rows at `numbers` of a window's stream, which goes through the window anew each time it ends."""
+    def _shuffled(self, epoch: int, window: int, bucket: int, first: int, stop: int) -> np.ndarray:
+        """Return rows [first, stop) of a window's stream, which goes through the window anew each time it ends."""
         start, end = (int(edge) for edge in self.windows.rows_before(window, window + 1)[bucket])
-        rows = np.empty_like(numbers)
-        passes = numbers // max(end - start, 1)
-        for number in np.unique(passes).tolist():
-            here = passes == number
-            length, packed = self.buckets[bucket]
+        size = end - start
+        length, packed = self.buckets[bucket]
+        passes = []
+        for number in range(first // size, -(-stop // size)):
             key = derive_key(self.config.seed, "rows", epoch, window, length, int(packed), number)
-            rows[here] = start + permute(numbers[here] - number * (end - start), end - start, key)
-        return rows
+            numbers = np.arange(max(first - number * size, 0), min(stop - number * size, size))
+            passes.append(start + permute(numbers, size, key))
+        return np.concatenate(passes)
 
     def _learn(self, window: int) -> None:
         """Make windows known up to this one, and count the steps of an epoch before each."""
@@ -151,7 +154,7 @@ class Schedule:
             self._steps[last] = (-(-self._taken[:, last] // self._sizes)).sum()
         self._num_known = last
 
-    def _cycle_ends(self, window: int) -> np.ndarray:
+    def _find_cycle_ends(self, window: int) -> np.ndarray:
         """Return the batches of each bucket before a window and after each cycle; int64[buckets, cycles + 1]."""
         before, after = self._taken[:, window, None], self._taken[:, window + 1, None]
         shares = np.arange(self.config.cycles + 1)
