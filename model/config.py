@@ -1,8 +1,8 @@
 """What a Llama is: sizes, variants and how it is computed. The vocabulary size comes from the tokenizer."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
 
 from model.errors import ModelError
 
@@ -61,6 +61,11 @@ class LlamaConfig:
         for name in ("norm_epsilon", "rope_base", "rope_factor", "rope_low_frequency_factor"):
             value = getattr(self, name)
             _require(0 < value < math.inf, name, "above 0 and finite", value, f"set model.{name}")
+        for field in fields(self):
+            if choices := get_args(field.type):
+                value = getattr(self, field.name)
+                expected = f"{', '.join(choices[:-1])} or {choices[-1]}"
+                _require(value in choices, field.name, expected, value, f"set model.{field.name}")
         self._check_heads()
         low, high = self.rope_low_frequency_factor, self.rope_high_frequency_factor
         mend = "set model.rope_high_frequency_factor"

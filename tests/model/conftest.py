@@ -1,5 +1,6 @@
 """An independent Llama in float64 NumPy: plain loops over layers and heads, every matrix of scores written out."""
 
+import functools
 import math
 from types import SimpleNamespace
 
@@ -99,6 +100,13 @@ def reference():
 
 
 @pytest.fixture(scope="session")
+def quick_jit():
+    """`jax.jit` with XLA's CPU optimizations off: a sixth of the time to compile, for tests of small shapes."""
+    options = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
+    return functools.partial(jax.jit, compiler_options=options)
+
+
+@pytest.fixture(scope="session")
 def draw_params():
     """Parameters with gains that differ from one, so that a forgotten or swapped gain shows."""
 
@@ -107,7 +115,9 @@ def draw_params():
 
         def leaf(shape):
             scale = 0.5 / math.sqrt(shape.shape[-2]) if len(shape.shape) == 3 else 0.3
-            offset = 1.0 if len(shape.shape) == 1 or shape.shape[0] == config.num_layers and len(shape.shape) == 2 else 0
+            offset = (
+                1.0 if len(shape.shape) == 1 or (shape.shape[0] == config.num_layers and len(shape.shape) == 2) else 0
+            )
             return (offset + scale * generator.standard_normal(shape.shape)).astype(np.float32)
 
         return jax.tree.map(leaf, model.abstract_params(config, vocab_size))

@@ -19,7 +19,11 @@ VARIANTS = {
     "openlm": LlamaConfig(**SMALL, norm="layer", qk_norm=True),
     "rms-qk-norm-grouped": LlamaConfig(**SMALL, num_kv_heads=2, qk_norm=True),
 }
-logits = jax.jit(model.logits, static_argnames="config")
+
+
+@pytest.fixture(scope="module")
+def logits(quick_jit):
+    return quick_jit(model.logits, static_argnames="config")
 
 
 def draw_tokens(rows, length, seed=0):
@@ -27,7 +31,7 @@ def draw_tokens(rows, length, seed=0):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_logits_equal_a_float64_reference_plain_and_packed(variant, reference, draw_params):
+def test_logits_equal_a_float64_reference_plain_and_packed(variant, logits, reference, draw_params):
     config = VARIANTS[variant]
     params, tokens = draw_params(config, VOCAB_SIZE), draw_tokens(2, 24)
     segments = np.array([[1] * 7 + [2] * 10 + [0] * 7, [1] * 24], np.int32)
@@ -38,7 +42,7 @@ def test_logits_equal_a_float64_reference_plain_and_packed(variant, reference, d
         np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
 
 
-def test_packed_rows_equal_separate_documents(draw_params):
+def test_packed_rows_equal_separate_documents(logits, draw_params):
     config = VARIANTS["openlm"]
     params, tokens = draw_params(config, VOCAB_SIZE), draw_tokens(1, 24)
     segments = np.array([[1] * 8 + [2] * 16], np.int32)
@@ -48,6 +52,7 @@ def test_packed_rows_equal_separate_documents(draw_params):
 
 
 def test_another_document_of_a_packed_row_changes_no_bit(draw_params):
+    logits = jax.jit(model.logits, static_argnames="config")
     config = VARIANTS["llama2"]
     params, tokens = draw_params(config, VOCAB_SIZE), draw_tokens(1, 24)
     segments = np.array([[1] * 8 + [2] * 16], np.int32)
@@ -57,7 +62,7 @@ def test_another_document_of_a_packed_row_changes_no_bit(draw_params):
     np.testing.assert_array_equal(first, second)
 
 
-def test_gradients_do_not_depend_on_remat_and_fit_differences(draw_params):
+def test_gradients_do_not_depend_on_remat_and_fit_differences(quick_jit, draw_params):
     config = VARIANTS["grouped-tied-llama3"]
     params, tokens = draw_params(config, VOCAB_SIZE), draw_tokens(2, 12)
 
@@ -65,23 +70,23 @@ def test_gradients_do_not_depend_on_remat_and_fit_differences(draw_params):
         log_probabilities = jax.nn.log_softmax(model.logits(params, config, tokens))
         return -jnp.take_along_axis(log_probabilities, tokens[..., None].astype(np.int32), -1).mean()
 
-    gradient = jax.jit(jax.grad(loss), static_argnums=1)
+    gradient = quick_jit(jax.grad(loss), static_argnums=1)
     found = {
         remat: gradient(params, LlamaConfig(**{**vars(config), "remat": remat})) for remat in ("none", "dots", "layer")
     }
     for remat in ("dots", "layer"):
         jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-6), found["none"], found[remat])
     direction = draw_params(config, VOCAB_SIZE, seed=1)
-    evaluate = jax.jit(loss, static_argnums=1)
+    evaluate = quick_jit(loss, static_argnums=1)
     moved = [jax.tree.map(lambda p, d, s=step: p + s * d, params, direction) for step in (-1e-3, 1e-3)]
     difference = (evaluate(moved[1], config) - evaluate(moved[0], config)) / 2e-3
     slope = sum(jax.tree.leaves(jax.tree.map(lambda g, d: (g * d).sum(), found["none"], direction)))
     np.testing.assert_allclose(slope, difference, rtol=2e-3)
 
 
-def test_init_is_a_function_of_the_key_with_the_stated_deviations():
+def test_init_is_a_function_of_the_key_with_the_stated_deviations(quick_jit):
     config = LlamaConfig(num_layers=3, dim=64, num_heads=4, norm="layer", qk_norm=True)
-    init = jax.jit(lambda key: model.init_params(config, 128, key))
+    init = quick_jit(lambda key: model.init_params(config, 128, key))
     params, again, other = init(jax.random.key(5)), init(jax.random.key(5)), init(jax.random.key(6))
     jax.tree.map(np.testing.assert_array_equal, params, again)
     assert not np.array_equal(params["layers"]["query"], other["layers"]["query"])
@@ -105,11 +110,11 @@ def test_abstract_params_are_those_of_init_and_all_float32():
     assert type(abstract["layers"]["query_norm"]) is dict
 
 
-def test_bfloat16_computes_hidden_states_in_bfloat16_near_float32(draw_params):
+def test_bfloat16_computes_hidden_states_in_bfloat16_near_float32(quick_jit, logits, draw_params):
     config = VARIANTS["llama2"]
     half = LlamaConfig(**{**vars(config), "dtype": "bfloat16"})
     params, tokens = draw_params(config, VOCAB_SIZE), draw_tokens(2, 24)
-    hidden = jax.jit(model.hidden_states, static_argnames="config")
+    hidden = quick_jit(model.hidden_states, static_argnames="config")
     exact, rounded = hidden(params, config, tokens), hidden(params, half, tokens)
     assert (exact.dtype, rounded.dtype) == (jnp.float32, jnp.bfloat16)
     np.testing.assert_allclose(rounded.astype(jnp.float32), exact, atol=0.05 * np.abs(exact).max())

@@ -1,0 +1,148 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model import ModelError, attend, chunked
+from model.attention import attend_splash, choose_kernel
+
+
+def draw(rows, length, heads, kv_heads, width, seed=0):
+    generator = np.random.default_rng(seed)
+    shapes = [(rows, length, heads, width)] + [(rows, length, kv_heads, width)] * 2
+    return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def draw_segments(rows, length, seed=0):
+    return np.sort(np.random.default_rng(seed).integers(0, 4, (rows, length)), axis=1)
+
+
+def dense(q, k, v, segments):
+    """Differentiable, every score written out: an oracle for gradients."""
+    k, v = (jnp.repeat(x, q.shape[2] // x.shape[2], axis=2) for x in (k, v))
+    allowed = jnp.tril(jnp.ones((q.shape[1], q.shape[1]), bool))[None, None]
+    if segments is not None:
+        allowed &= (segments[:, :, None] == segments[:, None, :])[:, None]
+    scores = jnp.where(allowed, jnp.einsum("BLNH,BSNH->BNLS", q, k) / np.sqrt(q.shape[3]), -jnp.inf)
+    return jnp.einsum("BNLS,BSNH->BLNH", jax.nn.softmax(scores), v)
+
+
+def gradients(function, q, k, v):
+    return jax.grad(lambda q, k, v: jnp.sin(function(q, k, v)).sum(), argnums=(0, 1, 2))(q, k, v)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("chunk", "bands", "length"), [(256, 8, 33), (16, 2, 64), (16, 3, 100), (8, 4, 31)])
+def test_chunked_equals_float64_and_its_gradient_the_dense_one(
+    monkeypatch, reference, quick_jit, chunk, bands, length, packed
+):
+    monkeypatch.setattr(chunked, "CHUNK", chunk)
+    monkeypatch.setattr(chunked, "BANDS", bands)
+    q, k, v = draw(2, length, 4, 2, 8)
+    segments = draw_segments(2, length) if packed else None
+    found = quick_jit(lambda q, k, v: attend(q, k, v, segments_BL=segments))(q, k, v)
+    np.testing.assert_allclose(found, reference.attend(q, k, v, segments), atol=1e-6)
+    slopes = quick_jit(lambda q, k, v: gradients(functools.partial(attend, segments_BL=segments), q, k, v))(q, k, v)
+    expected = quick_jit(lambda q, k, v: gradients(functools.partial(dense, segments=segments), q, k, v))(q, k, v)
+    for slope, right in zip(slopes, expected, strict=True):
+        np.testing.assert_allclose(slope, right, atol=1e-5)
+
+
+def test_queries_that_start_later_see_all_keys_before_them(reference, quick_jit):
+    q, k, v = draw(1, 40, 2, 1, 8)
+    segments = draw_segments(1, 40)
+    part = quick_jit(lambda q, k, v, first: chunked.attend_chunked(q, k, v, segments[:, 24:], segments, first=first))(
+        q[:, 24:], k, v, 24
+    )
+    np.testing.assert_allclose(part, reference.attend(q, k, v, segments)[:, 24:], atol=1e-6)
+
+
+@given(length=st.integers(1, 5000), group=st.integers(1, 4))
+def test_bands_cover_every_query_once_in_whole_chunks(length, group):
+    bands = chunked._cut(length, group, None)
+    assert [band.start for band in bands] == [0, *(band.end for band in bands[:-1])]
+    assert bands[-1].end == length * group
+    assert len(bands) <= chunked.BANDS + 1
+    for band in bands:
+        assert band.seen * group == band.end
+        assert band.end - band.start <= band.chunk or (band.end - band.start) % band.chunk == 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(position=st.integers(0, 31), seed=st.integers(0, 9))
+def test_no_bit_depends_on_later_tokens(position, seed):
+    q, k, v = draw(1, 32, 2, 2, 4, seed)
+    later = [x.copy() for x in (k, v)]
+    for x in later:
+        x[:, position + 1 :] += 100
+    run = _attend_compiled()
+    np.testing.assert_array_equal(run(q, k, v)[:, : position + 1], run(q, *later)[:, : position + 1])
+
+
+@functools.cache
+def _attend_compiled():
+    return jax.jit(attend)
+
+
+def test_scores_of_a_thousand_do_not_overflow(reference):
+    q, k, v = (100 * x for x in draw(1, 16, 1, 1, 8))
+    np.testing.assert_allclose(attend(q, k, v), reference.attend(q, k, v), atol=2e-2)
+
+
+def test_bfloat16_stays_near_float64(reference, quick_jit):
+    q, k, v = (jnp.asarray(x, jnp.bfloat16) for x in draw(2, 40, 4, 2, 16))
+    found = quick_jit(attend)(q, k, v)
+    assert found.dtype == jnp.bfloat16
+    np.testing.assert_allclose(found.astype(np.float32), reference.attend(q, k, v), atol=0.03)
+
+
+def test_memory_of_the_gradient_is_linear_in_the_length(quick_jit):
+    def temporary_bytes(length):
+        shapes = [jax.ShapeDtypeStruct((1, length, 2, 16), jnp.float32)] * 3
+        compiled = quick_jit(functools.partial(gradients, attend)).lower(*shapes).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    assert temporary_bytes(16384) < 4.4 * temporary_bytes(4096)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_splash_in_interpret_mode_equals_float64(reference, packed):
+    q, k, v = draw(1, 128, 2, 1, 64)
+    segments = draw_segments(1, 128) if packed else None
+    found = attend_splash(q, k, v, None if segments is None else jnp.asarray(segments), interpret=True)
+    np.testing.assert_allclose(found, reference.attend(q, k, v, segments), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "platform", "dtype", "length", "packed", "chosen"),
+    [
+        ("auto", "cpu", "float32", 64, False, "chunked"),
+        ("auto", "gpu", "bfloat16", 64, False, "cudnn"),
+        ("auto", "gpu", "float32", 64, False, "chunked"),
+        ("auto", "gpu", "bfloat16", 64, True, "chunked"),
+        ("cudnn", "gpu", "bfloat16", 64, True, "chunked"),
+        ("chunked", "gpu", "bfloat16", 64, False, "chunked"),
+        ("auto", "tpu", "bfloat16", 1024, True, "splash"),
+        ("auto", "tpu", "bfloat16", 64, False, "chunked"),
+    ],
+)
+def test_kernel_is_one_that_is_exact(kernel, platform, dtype, length, packed, chosen):
+    assert choose_kernel(kernel, platform, jnp.dtype(dtype), length, packed) == chosen
+
+
+@pytest.mark.parametrize(
+    ("kernel", "platform", "dtype", "length", "message"),
+    [
+        ("cudnn", "cpu", "float32", 64, "attention must be auto or chunked on cpu, got cudnn"),
+        ("splash", "gpu", "bfloat16", 128, "attention must be auto, chunked or cudnn on gpu, got splash"),
+        ("cudnn", "gpu", "float32", 64, "dtype must be bfloat16 with cuDNN attention, got float32"),
+        ("splash", "tpu", "bfloat16", 64, "length must be a multiple of 128 for splash attention, got 64"),
+    ],
+)
+def test_kernel_that_cannot_run_is_refused(kernel, platform, dtype, length, message):
+    with pytest.raises(ModelError, match=message):
+        choose_kernel(kernel, platform, jnp.dtype(dtype), length, False)
