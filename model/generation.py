@@ -64,7 +64,7 @@ def stream(
 ) -> Iterator[int]:
     """As `generate`, each token as soon as it is drawn."""
     prompt = _check_prompt(prompt_ids, params["embedding"].shape[0])
-    sampling.check()
+    sampling = sampling.check()
     padded = _power_of_two(len(prompt))
     cache = empty_cache(config, 1, max(padded, _power_of_two(len(prompt) + max_new_tokens)))
     tokens = np.zeros((1, padded), np.int32)

@@ -20,7 +20,7 @@ class Sampling(NamedTuple):
     top_p: float = 1.0
 
     def check(self) -> "Sampling":
-        """Itself, or ModelError naming the first value that is out of range."""
+        """Itself, each value in its own type (0 and 0.0 would compile twice), or ModelError naming a bad one."""
         if not self.temperature >= 0:
             raise ModelError(f"temperature must be 0 (greedy) or more, got {self.temperature}; 1 samples as trained")
         if self.top_k < 0:
@@ -29,7 +29,7 @@ class Sampling(NamedTuple):
             )
         if not 0 < self.top_p <= 1:
             raise ModelError(f"top_p must be above 0 and at most 1, got {self.top_p}; 1 leaves no token out")
-        return self
+        return Sampling(float(self.temperature), int(self.top_k), float(self.top_p))
 
 
 def sample(logits_BV: Float[Array, "B V"], sampling: Sampling, key: jax.Array) -> Int[Array, " B"]:

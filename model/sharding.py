@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from model.errors import ModelError
 
@@ -37,7 +37,7 @@ def _prime_factors(count: int) -> list[int]:
     return factors[::-1]
 
 
-def batch_spec(mesh: Mesh, rows: int, length: int) -> PartitionSpec:
+def batch_spec(mesh: Mesh | AbstractMesh, rows: int, length: int) -> PartitionSpec:
     """How a [rows, length] batch lies on the mesh: rows over the first axes while they divide, length over the rest.
 
     Raises ModelError when the rest does not divide the length.
@@ -56,7 +56,7 @@ def batch_spec(mesh: Mesh, rows: int, length: int) -> PartitionSpec:
     return PartitionSpec(tuple(row_axes) or None, tuple(names) or None)
 
 
-def param_shardings(params: Any, mesh: Mesh) -> Any:
+def param_shardings(params: Any, mesh: Mesh | AbstractMesh) -> Any:
     """A tree of NamedSharding: each parameter over all axes on its last dimension that divides, else replicated.
 
     `params` is a tree of anything with a shape, so optimizer state works as well.

@@ -1,6 +1,7 @@
 """Run by test_sharding.py with 8 virtual devices: gradients of a batch laid out by `batch_spec` against one device's.
 
-Its argument lists [rows, length, packed] of each case. Prints a JSON object a case: its spec and the largest error of loss and gradient, relative to the largest gradient.
+Its argument lists [rows, length, packed] of each case. Prints the largest share of a parameter that one device holds,
+then a JSON object a case: its spec and the largest error of loss and gradient, relative to the largest gradient.
 """
 
 import json

@@ -14,11 +14,11 @@ from model.attention import attend_splash, choose_kernel
 def draw(rows, length, heads, kv_heads, width, seed=0):
     generator = np.random.default_rng(seed)
     shapes = [(rows, length, heads, width)] + [(rows, length, kv_heads, width)] * 2
-    return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+    return [jnp.asarray(generator.standard_normal(shape), jnp.float32) for shape in shapes]
 
 
 def draw_segments(rows, length, seed=0):
-    return np.sort(np.random.default_rng(seed).integers(0, 4, (rows, length)), axis=1)
+    return jnp.asarray(np.sort(np.random.default_rng(seed).integers(0, 4, (rows, length)), axis=1))
 
 
 def dense(q, k, v, segments):
@@ -76,9 +76,7 @@ def test_bands_cover_every_query_once_in_whole_chunks(length, group):
 @given(position=st.integers(0, 31), seed=st.integers(0, 9))
 def test_no_bit_depends_on_later_tokens(position, seed):
     q, k, v = draw(1, 32, 2, 2, 4, seed)
-    later = [x.copy() for x in (k, v)]
-    for x in later:
-        x[:, position + 1 :] += 100
+    later = [x.at[:, position + 1 :].add(100) for x in (k, v)]
     run = _attend_compiled()
     np.testing.assert_array_equal(run(q, k, v)[:, : position + 1], run(q, *later)[:, : position + 1])
 
@@ -113,7 +111,7 @@ def test_memory_of_the_gradient_is_linear_in_the_length(quick_jit):
 def test_splash_in_interpret_mode_equals_float64(reference, packed):
     q, k, v = draw(1, 128, 2, 1, 64)
     segments = draw_segments(1, 128) if packed else None
-    found = attend_splash(q, k, v, None if segments is None else jnp.asarray(segments), interpret=True)
+    found = attend_splash(q, k, v, segments, interpret=True)
     np.testing.assert_allclose(found, reference.attend(q, k, v, segments), atol=1e-5)
 
 

@@ -27,17 +27,17 @@ def test_greedy_tokens_are_those_of_recomputing_without_a_cache(params, referenc
     np.testing.assert_array_equal(drawn, logits.argmax(-1)[len(PROMPT) - 1 : -1])
 
 
-def test_cached_hidden_states_equal_those_of_one_pass(params):
+def test_cached_hidden_states_equal_those_of_one_pass(params, quick_jit):
     from model.generation import empty_cache, extend
 
     tokens = np.random.default_rng(0).integers(0, VOCAB_SIZE, (2, 12))
     cache = empty_cache(CONFIG, 2, 16)
-    step = jax.jit(extend, static_argnums=1)
+    step = quick_jit(extend, static_argnums=1)
     parts = []
     for first, end in [(0, 8), (8, 9), (9, 10), (10, 11), (11, 12)]:
         h, cache = step(params, CONFIG, cache, tokens[:, first:end], first)
         parts.append(h)
-    expected = jax.jit(model.hidden_states, static_argnums=1)(params, CONFIG, tokens)
+    expected = quick_jit(model.hidden_states, static_argnums=1)(params, CONFIG, tokens)
     np.testing.assert_allclose(np.concatenate(parts, axis=1), expected, atol=1e-5)
 
 
@@ -56,12 +56,14 @@ def test_generation_ends_with_the_first_stop_token(params):
     assert generate(params, max_new_tokens=0) == []
 
 
-def test_tokens_are_drawn_by_the_truncated_distribution():
+def test_tokens_are_drawn_by_the_truncated_distribution(quick_jit):
     logits = np.log([0.4, 0.05, 0.3, 0.05, 0.2])
     rows = jnp.tile(jnp.asarray(logits, jnp.float32), (20_000, 1))
 
+    draw = quick_jit(sample)
+
     def shares(**options):
-        return np.bincount(sample(rows, Sampling(**options), jax.random.key(0)), minlength=5) / len(rows)
+        return np.bincount(draw(rows, Sampling(**options).check(), jax.random.key(0)), minlength=5) / len(rows)
 
     np.testing.assert_allclose(shares(), [0.4, 0.05, 0.3, 0.05, 0.2], atol=0.02)
     np.testing.assert_allclose(shares(top_k=2), [4 / 7, 0, 3 / 7, 0, 0], atol=0.02)

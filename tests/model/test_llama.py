@@ -27,7 +27,7 @@ def logits(quick_jit):
 
 
 def draw_tokens(rows, length, seed=0):
-    return np.random.default_rng(seed).integers(0, VOCAB_SIZE, (rows, length)).astype(np.uint16)
+    return jnp.asarray(np.random.default_rng(seed).integers(0, VOCAB_SIZE, (rows, length)), jnp.uint16)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -56,8 +56,7 @@ def test_another_document_of_a_packed_row_changes_no_bit(draw_params):
     config = VARIANTS["llama2"]
     params, tokens = draw_params(config, VOCAB_SIZE), draw_tokens(1, 24)
     segments = np.array([[1] * 8 + [2] * 16], np.int32)
-    changed = tokens.copy()
-    changed[:, :8] = (changed[:, :8] + 1) % VOCAB_SIZE
+    changed = tokens.at[:, :8].set((tokens[:, :8] + 1) % VOCAB_SIZE)
     first, second = (logits(params, config, x, segments_BL=segments)[:, 8:] for x in (tokens, changed))
     np.testing.assert_array_equal(first, second)
 
