@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MEGABYTE = 1e6
 
@@ -36,7 +36,7 @@ def read_texts(paths: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
     return texts, repositories, languages
 
 
-def measure(work: Callable[[], object], digest: Callable[[object], str]) -> None:
+def measure(work: Callable[[], Any], digest: Callable[[Any], str]) -> None:
     """Do the work and print what it took, for `run_in_turns` to read; the digest is made after the clock stops."""
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of memory so far
     held = _status("VmRSS")

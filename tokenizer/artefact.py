@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tokenizer.errors import TokenizerError
-from tokenizer.huggingface import from_tokenizer_json, to_tokenizer_config, to_tokenizer_json
+from tokenizer.huggingface import to_tokenizer_config, to_tokenizer_json
+from tokenizer.huggingface_import import from_tokenizer_json, read_json
 from tokenizer.merging import Merges
 from tokenizer.vocabulary import Tokenizer
 
@@ -54,11 +55,11 @@ def load_tokenizer(path: Path) -> Tokenizer:
         raise TokenizerError(
             f"tokenizer must be a folder with {TOKENIZER}, got {path}; python -m tokenizer train makes one"
         )
-    pairs, specials, pattern = from_tokenizer_json(_read_json(path / TOKENIZER), path / TOKENIZER)
-    provenance = _read_json(path / PROVENANCE)
+    pairs, specials, pattern, ids = from_tokenizer_json(read_json(path / TOKENIZER), path / TOKENIZER)
+    provenance = read_json(path / PROVENANCE)
     fingerprint = provenance.pop("fingerprint", None)
-    merges = _read_merges(path / MERGES, pairs, provenance.get("steps", 0))
-    tokenizer = Tokenizer(pairs, specials, pattern, merges=merges, provenance=provenance)
+    merges = _read_merges(path / MERGES, pairs, ids, provenance.get("steps", 0))
+    tokenizer = Tokenizer(pairs, specials, pattern, ids=ids, merges=merges, provenance=provenance)
     if tokenizer.fingerprint != fingerprint:
         raise TokenizerError(
             f"fingerprint must be that of {PROVENANCE}, {fingerprint}, got {tokenizer.fingerprint}; "
@@ -124,23 +125,13 @@ def _json(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise TokenizerError(f"{path.name} must be a JSON file, got {error}: {path}") from None
-    if not isinstance(content, dict):
-        raise TokenizerError(f"{path.name} must be a JSON object, got {type(content).__name__}: {path}")
-    return content
-
-
 def _merges_parquet(tokenizer: Tokenizer) -> bytes:
     num = len(tokenizer.pairs)
     columns: dict[str, Any] = {
-        "id": np.arange(256, 256 + num, dtype=np.int32),
-        "left": tokenizer.pairs[:, 0],
-        "right": tokenizer.pairs[:, 1],
-        "bytes": pa.array(tokenizer.token_bytes[256 : 256 + num], pa.binary()),
+        "id": tokenizer.ids[256 : 256 + num],
+        "left": tokenizer.ids[tokenizer.pairs[:, 0]],
+        "right": tokenizer.ids[tokenizer.pairs[:, 1]],
+        "bytes": pa.array([tokenizer.token_bytes[number] for number in tokenizer.ids[256 : 256 + num]], pa.binary()),
     }
     for name in ("frequency", "repositories", "languages"):
         known = tokenizer.merges is not None
@@ -150,14 +141,14 @@ def _merges_parquet(tokenizer: Tokenizer) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _read_merges(path: Path, pairs: np.ndarray, steps: int) -> Merges | None:
+def _read_merges(path: Path, pairs: np.ndarray, ids: np.ndarray, steps: int) -> Merges | None:
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         reason = str(error).partition("\n")[0]
         raise TokenizerError(f"{path.name} must be a Parquet file, got {reason}: {path}") from None
     columns = {name: table[name].to_numpy() for name in ("left", "right") if name in table.column_names}
-    if len(columns) < 2 or not np.array_equal(np.stack([columns["left"], columns["right"]], 1), pairs):
+    if len(columns) < 2 or not np.array_equal(np.stack([columns["left"], columns["right"]], 1), ids[pairs]):
         raise TokenizerError(f"{path.name} must hold the merges of {TOKENIZER}, got others: {path}")
     if table["frequency"].null_count:
         return None

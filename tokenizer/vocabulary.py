@@ -23,8 +23,11 @@ NUM_BYTES = 256
 class Tokenizer:
     """A byte-level BPE tokenizer: ids 0-255 are bytes, then merges in order, then special tokens.
 
+    An imported tokenizer may number the same tokens otherwise: ``ids`` then holds its numbers, in that order of tokens.
+
     Attributes:
-        pairs: int32[merges, 2], merge m joins tokens ``pairs[m]`` to token 256 + m.
+        pairs: int32[merges, 2], merge m joins tokens ``pairs[m]`` to token 256 + m, counted in the order above.
+        ids: int32[vocab_size], the id of every token in the order above.
         pattern: The regular expression that splits text into words; "" for none.
         special_tokens: Ids by name, in the order of ids. Text never becomes one unless the caller allows it.
         merges: What training knew of each merge, or None.
@@ -37,20 +40,26 @@ class Tokenizer:
         special_tokens: Sequence[str] = (),
         pattern: str = "gpt4",
         *,
+        ids: np.ndarray | None = None,
         merges: Merges | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         self.pairs = np.asarray(pairs, np.int32).reshape(-1, 2)
         self.pattern = resolve_pattern(pattern)
         first = NUM_BYTES + len(self.pairs)
-        self.special_tokens = {name: first + index for index, name in enumerate(special_tokens)}
+        in_order = np.arange(first + len(special_tokens), dtype=np.int32)
+        self.ids = in_order if ids is None else np.asarray(ids, np.int32)
+        if not np.array_equal(np.sort(self.ids), in_order):
+            raise TokenizerError(f"ids must be 0 to {len(in_order) - 1}, each once, got others")
+        self._has_own_ids = not np.array_equal(self.ids, in_order)
+        self.special_tokens = dict(zip(special_tokens, self.ids[first:].tolist(), strict=True))
         self.merges = merges
         self.provenance = dict(provenance or {})
         if len(self.special_tokens) != len(special_tokens):
             raise TokenizerError(f"special_tokens must be different, got {list(special_tokens)}")
         if (self.pairs < 0).any() or (self.pairs.max(axis=1, initial=0) >= np.arange(NUM_BYTES, first)).any():
             raise TokenizerError("merges must join bytes and earlier merges, got a merge of a later token")
-        learned = set(self.token_bytes[:first])
+        learned = set(self._learned)
         if len(learned) != first:
             raise TokenizerError("merges must make different tokens, got two that spell the same bytes")
         for name in special_tokens:
@@ -63,6 +72,37 @@ class Tokenizer:
         from tokenizer.artefact import load_tokenizer
 
         return load_tokenizer(Path(path))
+
+    @classmethod
+    def from_huggingface(
+        cls, path: str | Path, *, special_tokens: Sequence[str] = (), drop_normalizer: bool = False
+    ) -> "Tokenizer":
+        """Import a ``tokenizer.json`` (or its folder) of byte-level BPE, with the same ids.
+
+        Args:
+            path: The file or its folder.
+            special_tokens: More special tokens, at the ids after its last (a store needs ``<eod>``).
+            drop_normalizer: Take a tokenizer that normalises text (Qwen: NFC) without that: the ids of text that is not
+                in that form then differ.
+
+        Raises TokenizerError for anything that would give other ids. Added tokens become special tokens: text never
+        becomes one unless it is allowed.
+        """
+        from tokenizer.huggingface_import import import_tokenizer_json
+
+        return import_tokenizer_json(Path(path), special_tokens, drop_normalizer=drop_normalizer)
+
+    @classmethod
+    def from_tiktoken(
+        cls, path: str | Path, *, pattern: str = "gpt4", special_tokens: Sequence[str] = ()
+    ) -> "Tokenizer":
+        """Import a file of tiktoken ranks, with the same ids; special tokens follow the last rank.
+
+        Raises TokenizerError for a file that is not ranks of byte-level BPE.
+        """
+        from tokenizer.tiktoken_ranks import import_tiktoken
+
+        return import_tiktoken(Path(path), pattern, special_tokens)
 
     def save(self, path: str | Path) -> None:
         """Write the tokenizer's folder, all or nothing; an existing tokenizer there is replaced, nothing else is."""
@@ -82,20 +122,31 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of pattern, merges and special tokens: equal fingerprints give equal ids for every text."""
+        """SHA-256 of pattern, merges, special tokens and ids: equal fingerprints give equal ids for every text."""
         digest = hashlib.sha256(b"dyadlm tokenizer 1")
         specials = "\0".join(self.special_tokens)
-        for part in (self.pattern.encode(), self.pairs.astype("<i4").tobytes(), specials.encode()):
+        parts = [self.pattern.encode(), self.pairs.astype("<i4").tobytes(), specials.encode()]
+        if self._has_own_ids:
+            parts.append(self.ids.astype("<i4").tobytes())
+        for part in parts:
             digest.update(len(part).to_bytes(8, "little") + part)
         return digest.hexdigest()
 
     @cached_property
-    def token_bytes(self) -> list[bytes]:
-        """Bytes of every token by id; b"" for special tokens."""
+    def _learned(self) -> list[bytes]:
+        """Bytes of the byte tokens and the merges, in order."""
         tokens = [bytes([byte]) for byte in range(NUM_BYTES)]
         for left, right in self.pairs.tolist():
             tokens.append(tokens[left] + tokens[right])
-        return tokens + [b""] * len(self.special_tokens)
+        return tokens
+
+    def _by_id(self, tokens: list[bytes]) -> list[bytes]:
+        return [tokens[place] for place in np.argsort(self.ids)] if self._has_own_ids else tokens
+
+    @cached_property
+    def token_bytes(self) -> list[bytes]:
+        """Bytes of every token by id; b"" for special tokens."""
+        return self._by_id(self._learned + [b""] * len(self.special_tokens))
 
     @cached_property
     def token_lengths(self) -> np.ndarray:
@@ -109,7 +160,7 @@ class Tokenizer:
     @cached_property
     def _spellings(self) -> tuple[np.ndarray, np.ndarray]:
         """Bytes (flat, offsets) that decoding shows for every id: special tokens are spelled out."""
-        spelled = self.token_bytes[: NUM_BYTES + len(self.pairs)] + [name.encode() for name in self.special_tokens]
+        spelled = self._by_id(self._learned + [name.encode() for name in self.special_tokens])
         return np.frombuffer(b"".join(spelled), np.uint8), offsets_of(np.array([len(token) for token in spelled]))
 
     def encode(self, text: str, *, allowed_special: Collection[str] = ()) -> list[int]:
@@ -134,7 +185,7 @@ class Tokenizer:
 
     def encode_ordinary(self, text: str) -> list[int]:
         """Encode a text in which nothing is special."""
-        return self._encoder.encode([text])[0].tolist()
+        return self.encode_batch([text])[0].tolist()
 
     def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Encode texts, in which nothing is special, into (ids, offsets).
@@ -142,7 +193,8 @@ class Tokenizer:
         ``ids`` is uint16 (uint32 for more than 65,536 tokens), ``offsets`` int64[texts + 1]: text i has
         ``ids[offsets[i] : offsets[i + 1]]``. Raises TokenizerError for a lone surrogate.
         """
-        return self._encoder.encode(texts)
+        ids, offsets = self._encoder.encode(texts)
+        return (self.ids.astype(self.dtype)[ids] if self._has_own_ids else ids), offsets
 
     def decode_bytes(self, ids: Sequence[int] | np.ndarray) -> bytes:
         """Join the bytes of tokens; special tokens are spelled out. Raises TokenizerError for an unknown id."""

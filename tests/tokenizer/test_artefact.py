@@ -96,11 +96,11 @@ ALTERATIONS = {
         "fingerprint must",
     ),
     "two merges swapped": (lambda c: c["model"]["merges"].reverse(), "must be byte-level BPE"),
-    "ids swapped": (lambda c: c["model"]["vocab"].update(a=98, b=97), "in another order"),
-    "a merge left out": (lambda c: c["model"]["merges"].pop(), "in another order"),
+    "ids swapped": (lambda c: c["model"]["vocab"].update(a=98, b=97), "must hold the merges of"),
+    "a merge left out": (lambda c: c["model"]["merges"].pop(), "1 tokens that no merge makes"),
     "another model": (lambda c: c.update(model={"type": "WordPiece"}), "must be byte-level BPE"),
     "another splitter": (lambda c: c.update(pre_tokenizer={"type": "Whitespace"}), "must be byte-level BPE"),
-    "a special token in the middle": (lambda c: c["added_tokens"][0].update(id=3), "not at the last ids"),
+    "a special token in the middle": (lambda c: c["added_tokens"][0].update(id=3), "so with gaps"),
 }
 
 
