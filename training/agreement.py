@@ -16,6 +16,7 @@ def check_agreement(**digests: str) -> None:
     """
     if jax.process_count() == 1:
         return
+    wait_for_all("agreement")
     from jax.experimental import multihost_utils
 
     mine = np.stack([_as_bytes(text) for text in digests.values()])
@@ -32,12 +33,14 @@ def check_agreement(**digests: str) -> None:
             )
 
 
-def wait_for_first(name: str) -> None:
-    """Let process 0 finish what it does first; the others wait here."""
-    if jax.process_count() > 1:
-        from jax.experimental import multihost_utils
+def wait_for_all(name: str) -> None:
+    """Wait until every process is here, for up to a day.
 
-        multihost_utils.sync_global_devices(name)
+    By the coordinator, not by a collective: gloo gives up after 30 seconds, and making a tokenizer takes longer.
+    """
+    import orbax.checkpoint as ocp
+
+    ocp.multihost.get_barrier_sync_fn()(key=name, timeout_ms=24 * 3600 * 1000)
 
 
 def _as_bytes(text: str) -> np.ndarray:

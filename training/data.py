@@ -14,7 +14,7 @@ from dataservice.held_out import held_out_batches
 from dataservice.identity import open_schedule, prefix_digest, schedule_digest
 from dataservice.loader import Batch
 from tokenizer import Tokenizer
-from training.agreement import check_agreement, wait_for_first
+from training.agreement import check_agreement, wait_for_all
 from training.checkpoint import Position
 from training.config import Config, config_digest
 from training.errors import ConfigError
@@ -32,10 +32,10 @@ def open_corpus(config: Config, progress: Callable[..., None]) -> tuple[Store, T
         TrainingError: the processes of the run do not agree on settings, data or tokenizer.
     """
     if jax.process_index() > 0:
-        wait_for_first("corpus")
+        wait_for_all("corpus")
     store, trained = _open(config, progress)
     if jax.process_index() == 0:
-        wait_for_first("corpus")
+        wait_for_all("corpus")
     check_agreement(config=config_digest(config), data=store.prefix_digest(1), tokenizer=trained.fingerprint)
     return store, trained
 

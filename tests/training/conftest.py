@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +32,21 @@ def made_up_source(rng: random.Random) -> str:
         a, b, c = (rng.choice(words) for _ in range(3))
         lines.append(f"def {a}_{number}({b}, {c}):\n    return {b} + {c} * {rng.randint(0, 999)}\n")
     return "\n".join(lines)
+
+
+@pytest.fixture(scope="session")
+def read_state():
+    """(run, step) -> {path in the state: the bytes of the array}, whatever devices the checkpoint came from."""
+
+    def read(run: Path, step: int) -> dict[str, bytes]:
+        folder = run.absolute() / "checkpoints" / str(step) / "state"
+        with ocp.PyTreeCheckpointer() as checkpointer:
+            tree = checkpointer.metadata(folder).item_metadata.tree
+            as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), tree)
+            state = checkpointer.restore(folder, restore_args=as_numpy)
+        return {jax.tree_util.keystr(path): leaf.tobytes() for path, leaf in jax.tree.leaves_with_path(state)}
+
+    return read
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,7 @@ import json
 import socket
 from pathlib import Path
 
-import jax
 import numpy as np
-import orbax.checkpoint as ocp
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -16,9 +14,9 @@ STEPS = ["train.num_steps=10", "train.evaluate_every=5", "train.checkpoint_every
 
 @pytest.fixture
 def train_two(trainer):
-    """Train by two processes of one device each."""
+    """train(*overrides, each) -> the outputs of two processes of one device; `each` is formatted with 1 and 2."""
 
-    def train(*overrides: str) -> list[str]:
+    def train(*overrides: str, each: str = "distributed.num_processes=2", code: int = 0) -> list[str]:
         with socket.socket() as probe:
             probe.bind(("localhost", 0))
             port = probe.getsockname()[1]
@@ -27,9 +25,12 @@ def train_two(trainer):
             f"distributed.coordinator=localhost:{port}",
             "distributed.num_processes=2",
         ]
-        processes = [trainer.start(*overrides, *common, f"distributed.process_id={i}") for i in range(2)]
+        processes = [
+            trainer.start(*overrides, *common, f"distributed.process_id={index}", each.format(index + 1))
+            for index in range(2)
+        ]
         outputs = [process.communicate(timeout=280)[0] for process in processes]
-        assert [process.returncode for process in processes] == [0, 0], "\n".join(outputs)
+        assert [process.returncode for process in processes] == [code, code], "\n".join(outputs)
         return outputs
 
     return train
@@ -40,27 +41,21 @@ def losses_of(run: Path) -> list[tuple]:
     return [(row["step"], row["length"], row["packed"], row["tokens"], row["loss"]) for row in rows if "loss" in row]
 
 
-def arrays_of(run: Path, step: int) -> dict[str, bytes]:
-    with ocp.StandardCheckpointer() as checkpointer:
-        state = checkpointer.restore(run.absolute() / "checkpoints" / str(step) / "state")
-    return {jax.tree_util.keystr(path): np.asarray(leaf).tobytes() for path, leaf in jax.tree.leaves_with_path(state)}
-
-
-def test_two_processes_equal_two_devices_and_resume_each_other(trainer, train_two):
+def test_two_processes_equal_two_devices_and_resume_each_other(trainer, train_two, read_state):
     folder = trainer.folder
     trainer.train("train.run=devices", *STEPS, devices=2)
     train_two("train.run=processes", *STEPS)
     assert losses_of(folder / "devices") == losses_of(folder / "processes")
-    assert arrays_of(folder / "devices", 10) == arrays_of(folder / "processes", 10)
+    assert read_state(folder / "devices", 10) == read_state(folder / "processes", 10)
 
     trainer.train("train.run=there", *STEPS, "train.num_steps=5", "optimizer.schedule=constant", devices=2)
     train_two("train.run=there", *STEPS, "optimizer.schedule=constant")
     train_two("train.run=back", *STEPS, "train.num_steps=5", "optimizer.schedule=constant")
     trainer.train("train.run=back", *STEPS, "optimizer.schedule=constant", devices=2)
     trainer.train("train.run=unbroken", *STEPS, "optimizer.schedule=constant", devices=2)
-    expected = arrays_of(folder / "unbroken", 10)
-    assert arrays_of(folder / "there", 10) == expected
-    assert arrays_of(folder / "back", 10) == expected
+    expected = read_state(folder / "unbroken", 10)
+    assert read_state(folder / "there", 10) == expected
+    assert read_state(folder / "back", 10) == expected
     assert losses_of(folder / "there") == losses_of(folder / "back") == losses_of(folder / "unbroken")
 
 
@@ -81,15 +76,6 @@ def test_parameters_are_sharded_over_the_processes(trainer, train_two):
     assert min(sizes) > 0.35 * sum(sizes)
 
 
-def test_other_config_on_one_process_is_refused_on_both(trainer):
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    common = ["distributed.mode=explicit", f"distributed.coordinator=localhost:{port}", "distributed.num_processes=2"]
-    processes = [
-        trainer.start("train.run=run", f"optimizer.learning_rate=0.00{i + 1}", *common, f"distributed.process_id={i}")
-        for i in range(2)
-    ]
-    outputs = [process.communicate(timeout=280)[0] for process in processes]
-    assert [process.returncode for process in processes] == [2, 2], "\n".join(outputs)
+def test_other_config_on_one_process_is_refused_on_both(train_two):
+    outputs = train_two("train.run=run", each="optimizer.learning_rate=0.00{}", code=2)
     assert all("config must be the same on every process" in output for output in outputs)

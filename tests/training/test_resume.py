@@ -6,9 +6,6 @@ import signal
 import time
 from pathlib import Path
 
-import jax
-import numpy as np
-import orbax.checkpoint as ocp
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -21,18 +18,13 @@ def rows_of(run: Path) -> list[dict]:
     return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
 
 
-def state_of(run: Path, step: int) -> dict[str, np.ndarray]:
-    with ocp.StandardCheckpointer() as checkpointer:
-        state = checkpointer.restore(run.absolute() / "checkpoints" / str(step) / "state")
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(state)}
+@pytest.fixture
+def assert_same_run(read_state):
+    def check(a: Path, b: Path, step: int) -> None:
+        assert rows_of(a) == rows_of(b)
+        assert read_state(a, step) == read_state(b, step)
 
-
-def assert_same_run(a: Path, b: Path, step: int) -> None:
-    assert rows_of(a) == rows_of(b)
-    first, second = state_of(a, step), state_of(b, step)
-    assert first.keys() == second.keys()
-    for name in first:
-        assert first[name].tobytes() == second[name].tobytes(), name
+    return check
 
 
 def wait_until(condition, process, seconds=120):
@@ -51,7 +43,7 @@ def kill_when(process, condition) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
-def test_run_killed_in_every_phase_ends_as_the_unbroken_one(trainer):
+def test_run_killed_in_every_phase_ends_as_the_unbroken_one(trainer, assert_same_run):
     trainer.train("train.run=unbroken")
     shutil.rmtree(trainer.folder / "cache")
     run, cache = trainer.folder / "killed", trainer.folder / "cache"
@@ -78,7 +70,7 @@ def test_run_killed_in_every_phase_ends_as_the_unbroken_one(trainer):
     assert "is finished: 12 steps" in again
 
 
-def test_sigterm_saves_where_it_is_and_the_run_goes_on_from_there(trainer):
+def test_sigterm_saves_where_it_is_and_the_run_goes_on_from_there(trainer, assert_same_run):
     # Checkpoints and evaluations have their own places, so that only the signal makes one in the middle.
     rare = ["train.checkpoint_every=1000", "train.evaluate_every=0", "train.num_steps=400"]
     trainer.train("train.run=unbroken", *rare)
@@ -95,13 +87,12 @@ def test_sigterm_saves_where_it_is_and_the_run_goes_on_from_there(trainer):
     assert_same_run(trainer.folder / "unbroken", run, 400)
 
 
-def test_a_longer_run_keeps_the_steps_already_taken(trainer):
+def test_a_longer_run_keeps_the_steps_already_taken(trainer, read_state):
     constant = ["optimizer.schedule=constant"]
     trainer.train("train.run=long", *constant)
     trainer.train("train.run=short", "train.num_steps=8", *constant)
     trainer.train("train.run=short", "train.num_steps=12", *constant)
-    a, b = state_of(trainer.folder / "long", 12), state_of(trainer.folder / "short", 12)
-    assert all(a[name].tobytes() == b[name].tobytes() for name in a)
+    assert read_state(trainer.folder / "long", 12) == read_state(trainer.folder / "short", 12)
 
 
 @pytest.mark.parametrize(
