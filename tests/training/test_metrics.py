@@ -62,7 +62,7 @@ def test_other_processes_write_nothing(log_of, tmp_path):
 
 
 def test_tensorboard_events_hold_every_number(tmp_path):
-    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue] (made at run time)
 
     log = MetricsLog(tmp_path, restored_step=0, tensorboard=True)
     log.write(row(1, loss=2.5, packed=False, sample="text"))
