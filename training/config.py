@@ -151,7 +151,8 @@ def print_help() -> None:
         "The defaults below are those of a config file that says nothing."
     )
     os.environ.setdefault("COLUMNS", "120")
-    tyro.cli(Config, prog="train.py", description=description, args=["--help"], use_underscores=True)
+    flags = (tyro.conf.FlagConversionOff,)
+    tyro.cli(Config, prog="train.py", description=description, args=["--help"], use_underscores=True, config=flags)
 
 
 def _collect(node: yaml.Node, prefix: str, path: Path, settings: dict[str, Setting]) -> None:

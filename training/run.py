@@ -7,14 +7,16 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import yaml
 
-from tokenizer import Tokenizer
 from training.config import DEFAULT_CONFIG, Config, config_yaml, parse_arguments, resolved_settings
 from training.errors import ConfigError, TrainingError
 from training.metrics import read_rows
+
+if TYPE_CHECKING:
+    from tokenizer import Tokenizer
 
 FREE_SETTINGS = (
     "train.run",
@@ -82,7 +84,7 @@ class Run:
                     "choose another folder with train.run=... or delete this one"
                 )
 
-    def begin(self, config: Config, tokenizer: Tokenizer) -> None:
+    def begin(self, config: Config, tokenizer: "Tokenizer") -> None:
         """Write what the run is made from: config.yaml and tokenizer/."""
         self.write_config(config)
         tokenizer.save(self.tokenizer)
