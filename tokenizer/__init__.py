@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tokenizer.config import SPECIAL_TOKENS, TokenizerConfig
     from tokenizer.corpus import CorpusConfig, Document
     from tokenizer.progress import Progress, show_progress
+    from tokenizer.streaming import StreamingDecoder
     from tokenizer.training import train, train_corpus
     from tokenizer.vocabulary import Tokenizer
 
@@ -25,6 +26,7 @@ __all__ = [
     "CorpusError",
     "Document",
     "Progress",
+    "StreamingDecoder",
     "Tokenizer",
     "TokenizerConfig",
     "TokenizerError",
@@ -36,6 +38,7 @@ __all__ = [
 
 _MODULES = {
     "Tokenizer": "tokenizer.vocabulary",
+    "StreamingDecoder": "tokenizer.streaming",
     "SPECIAL_TOKENS": "tokenizer.config",
     "CorpusConfig": "tokenizer.corpus",
     "Document": "tokenizer.corpus",

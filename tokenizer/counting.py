@@ -15,7 +15,7 @@ from tokenizer.words import WordTable
 __all__ = ["WordCounts", "count_words"]
 
 _BATCH_CHARACTERS = 500_000  # as many as stay in the second-level cache while they are split and looked up
-_TASK_CHARACTERS = 8_000_000  # what a worker process takes at once
+_TASK_CHARACTERS = 4_000_000  # what a process takes at once
 _ENTRIES_BEFORE_SORT = 1 << 20
 
 
@@ -80,12 +80,19 @@ def _batches(documents: Iterable[Sequence[str]], num_characters: int) -> Iterato
 
 
 def _count_in_processes(batches: Iterator[list[Sequence[str]]], pattern: str, processes: int) -> Iterator["_Counter"]:
-    """Yield a counter for each batch, in the order of the batches; few batches are in memory at a time."""
+    """Yield a counter for each batch, in the order of the batches; few batches are in memory at a time.
+
+    This process counts too: whenever the others, one fewer than `processes`, have each a batch in hand and one waiting.
+    """
     waiting: deque[Future[_Counter]] = deque()
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes - 1, mp_context=get_context("spawn")) as pool:
         for batch in batches:
-            waiting.append(pool.submit(_count_batch, [tuple(document[:3]) for document in batch], pattern))
-            if len(waiting) > 2 * processes:
+            if sum(not future.done() for future in waiting) < 2 * (processes - 1):
+                waiting.append(pool.submit(_count_batch, [tuple(document[:3]) for document in batch], pattern))
+            else:
+                waiting.append(Future())
+                waiting[-1].set_result(_count_batch(batch, pattern))
+            while waiting and (waiting[0].done() or len(waiting) > 4 * processes):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -5,6 +5,7 @@ from threading import Lock
 
 import numpy as np
 
+from tokenizer.dropout import make_dropout
 from tokenizer.pair_ranks import PairRanks
 from tokenizer.ragged import offsets_of, take_rows
 from tokenizer.splitting import Words, split_documents
@@ -41,6 +42,19 @@ class Encoder:
             block_ids, offsets = self._encode_block(split_documents(block, self._pattern))
             ids.append(block_ids)
             lengths.append(np.diff(offsets))
+        return np.concatenate(ids), offsets_of(np.concatenate(lengths))
+
+    def encode_with_dropout(self, texts: Sequence[str], probability: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Encode with BPE-dropout, every word anew: chances come from (seed, number of the text, byte in the text)."""
+        ids, lengths = [np.empty(0, self._dtype)], [np.empty(0, np.int64)]
+        number = 0
+        for block in _blocks(texts):
+            words = split_documents(block, self._pattern)
+            dropout = make_dropout(probability, seed, words.starts[words.document_words], number)
+            block_ids, offsets = encode_words(words.data, words.starts, self._ranks, dropout)
+            ids.append(block_ids.astype(self._dtype))
+            lengths.append(np.diff(offsets[words.document_words]))
+            number += len(block)
         return np.concatenate(ids), offsets_of(np.concatenate(lengths))
 
     def _encode_block(self, words: Words) -> tuple[np.ndarray, np.ndarray]:

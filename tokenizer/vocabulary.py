@@ -187,14 +187,36 @@ class Tokenizer:
         """Encode a text in which nothing is special."""
         return self.encode_batch([text])[0].tolist()
 
-    def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def encode_batch(
+        self, texts: Sequence[str], *, dropout: float = 0.0, seed: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Encode texts, in which nothing is special, into (ids, offsets).
+
+        With ``dropout`` (BPE-dropout), every merge is passed over with that probability, so that a model sees the same
+        words in many pieces; what is drawn depends on the seed, the number of the text and the place in it. Words of
+        more than 256 bytes are left as they are.
 
         ``ids`` is uint16 (uint32 for more than 65,536 tokens), ``offsets`` int64[texts + 1]: text i has
         ``ids[offsets[i] : offsets[i + 1]]``. Raises TokenizerError for a lone surrogate.
         """
-        ids, offsets = self._encoder.encode(texts)
+        if not 0 <= dropout <= 1:
+            raise TokenizerError(f"dropout must be from 0 to 1, got {dropout}")
+        if dropout:
+            ids, offsets = self._encoder.encode_with_dropout(texts, dropout, seed)
+        else:
+            ids, offsets = self._encoder.encode(texts)
         return (self.ids.astype(self.dtype)[ids] if self._has_own_ids else ids), offsets
+
+    def encode_with_spans(self, text: str) -> tuple[np.ndarray, np.ndarray]:
+        """Encode a text into (ids, spans): token i stands for characters ``text[spans[i, 0] : spans[i, 1]]``.
+
+        ``spans`` is int64[tokens, 2]; tokens that share a character all span it.
+        """
+        ids, _ = self.encode_batch([text])
+        # character: (bytes,), the number of the character of every byte
+        character = np.cumsum((np.frombuffer(text.encode(), np.uint8) & 0xC0) != 0x80) - 1
+        ends = np.cumsum(self.token_lengths[ids], dtype=np.int64)
+        return ids, np.stack((character[ends - self.token_lengths[ids]], character[ends - 1] + 1), axis=1)
 
     def decode_bytes(self, ids: Sequence[int] | np.ndarray) -> bytes:
         """Join the bytes of tokens; special tokens are spelled out. Raises TokenizerError for an unknown id."""

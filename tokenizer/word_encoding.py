@@ -4,6 +4,8 @@ A word's encoding merges, again and again, its pair of lowest rank, everywhere i
 are independent, so one round does that for all words. A round passes over all bytes that are still in work, so words
 longer than ``LONG_WORD`` bytes, whose merges are many, go rank by rank through lists of positions instead, each
 position touched a few times: a megabyte without a space takes time in proportion to its length.
+
+BPE-dropout (Provilkov et al. 2020, as in subword-nmt) leaves pairs out of a round at random.
 """
 
 from collections import defaultdict
@@ -11,6 +13,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from tokenizer.dropout import Dropout
 from tokenizer.pair_ranks import NO_RANK, PairRanks
 from tokenizer.ragged import offsets_of, take_rows
 
@@ -21,29 +24,36 @@ LONG_WORD = 256
 REMOVED = np.int32(np.iinfo(np.int32).max)
 
 
-def encode_words(data: np.ndarray, offsets: np.ndarray, ranks: PairRanks) -> tuple[np.ndarray, np.ndarray]:
+def encode_words(
+    data: np.ndarray, offsets: np.ndarray, ranks: PairRanks, dropout: Dropout | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Encode words into token ids.
 
     Args:
         data: uint8, the bytes of all words.
         offsets: int64[words + 1], word i is ``data[offsets[i] : offsets[i + 1]]``, not empty.
         ranks: The merges; merge r makes token 256 + r.
+        dropout: Leaves pairs out, but for words longer than LONG_WORD, whose rounds would take too long.
 
     Returns:
         (ids, offsets): int32 token ids of all words, and int64[words + 1] where each word's begin.
     """
     is_long = np.diff(offsets) > LONG_WORD
     if not is_long.any():
-        return _merge_in_rounds(data, offsets, ranks)
+        return _merge_in_rounds(data, offsets, ranks, dropout)
     short, long = np.flatnonzero(~is_long), np.flatnonzero(is_long)
-    short_ids, short_offsets = _merge_in_rounds(*take_rows(data, offsets, short), ranks)
+    if dropout is not None:
+        dropout = Dropout(dropout.probability, take_rows(dropout.keys, offsets, short)[0])
+    short_ids, short_offsets = _merge_in_rounds(*take_rows(data, offsets, short), ranks, dropout)
     long_ids, long_offsets = _merge_by_rank(*take_rows(data, offsets, long), ranks)
     ids = np.concatenate([short_ids, long_ids])
     both = np.concatenate([short_offsets, long_offsets[1:] + short_ids.size])
     return take_rows(ids, both, _inverse(np.concatenate([short, long])))
 
 
-def _merge_in_rounds(data: np.ndarray, offsets: np.ndarray, ranks: PairRanks) -> tuple[np.ndarray, np.ndarray]:
+def _merge_in_rounds(
+    data: np.ndarray, offsets: np.ndarray, ranks: PairRanks, dropout: Dropout | None
+) -> tuple[np.ndarray, np.ndarray]:
     symbols = data.astype(np.int32)
     lengths = np.diff(offsets)
     words = np.arange(lengths.size)
@@ -51,39 +61,44 @@ def _merge_in_rounds(data: np.ndarray, offsets: np.ndarray, ranks: PairRanks) ->
     pair_ranks = ranks.find_bytes(data)
     pair_ranks[offsets[1:] - 1] = NO_RANK
     finished = []
+    number = 0
     while words.size:
         starts = np.cumsum(lengths) - lengths
-        best = np.minimum.reduceat(pair_ranks, starts)
+        offered = pair_ranks if dropout is None else dropout.drop(pair_ranks, number)
+        best = np.minimum.reduceat(offered, starts)
         is_done = best == NO_RANK
         if is_done.any():
             in_done = np.repeat(is_done, lengths)
             finished.append((symbols[in_done], lengths[is_done], words[is_done]))
-            symbols, pair_ranks = symbols[~in_done], pair_ranks[~in_done]
+            symbols, pair_ranks, offered = symbols[~in_done], pair_ranks[~in_done], offered[~in_done]
+            dropout = dropout and dropout.take(~in_done)
             lengths, words, best = lengths[~is_done], words[~is_done], best[~is_done]
             if not words.size:
                 break
             starts = np.cumsum(lengths) - lengths
-        symbols, pair_ranks, lengths = _merge_best(symbols, pair_ranks, lengths, starts, best, ranks)
+        hits = np.flatnonzero(offered == np.repeat(best, lengths))
+        hits = _every_other(hits, hits + 1)
+        is_kept = np.ones(symbols.size, bool)
+        is_kept[hits + 1] = False
+        symbols, pair_ranks, lengths = _merge(symbols, pair_ranks, starts, hits, is_kept, ranks)
+        dropout = dropout and dropout.take(is_kept)
+        number += 1
     if not finished:
         return symbols, offsets
     ids, lengths, words = (np.concatenate(parts) for parts in zip(*finished, strict=True))
     return take_rows(ids, offsets_of(lengths), _inverse(words))
 
 
-def _merge_best(
+def _merge(
     symbols: np.ndarray,
     pair_ranks: np.ndarray,
-    lengths: np.ndarray,
     starts: np.ndarray,
-    best: np.ndarray,
+    hits: np.ndarray,
+    is_kept: np.ndarray,
     ranks: PairRanks,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Merge each word's best pair wherever it stands in the word; returns symbols, pair ranks and word lengths."""
-    hits = np.flatnonzero(pair_ranks == np.repeat(best, lengths))
-    hits = _every_other(hits, hits + 1)
+    """Merge the pairs at `hits` and keep the symbols of `is_kept`; returns symbols, pair ranks and word lengths."""
     symbols[hits] = pair_ranks[hits] + NUM_BYTES
-    is_kept = np.ones(symbols.size, bool)
-    is_kept[hits + 1] = False
     lengths = np.add.reduceat(is_kept, starts, dtype=np.int64)
     symbols, pair_ranks = symbols[is_kept], pair_ranks[is_kept]
     merged = hits - np.arange(hits.size)
