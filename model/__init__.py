@@ -1,19 +1,20 @@
 """A Flax NNX Llama behind pure functions over a plain dict of float32 arrays.
 
-Names are imported when first used, so that reading a config does not import jax.
+Names that need JAX are imported when first used, so that a command line can read `LlamaConfig` without it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from model.config import LlamaConfig
+from model.errors import ModelError
+from model.presets import PRESETS
 
 if TYPE_CHECKING:
     from model.attention import attend
-    from model.config import LlamaConfig
     from model.counts import count_params, flops_per_token
-    from model.errors import ModelError
     from model.functions import abstract_params, head_weights, hidden_states, init_params, logits
     from model.generation import generate, stream
-    from model.presets import PRESETS
     from model.sampling import Sampling
     from model.sharding import batch_spec, make_mesh, param_shardings
 
@@ -38,27 +39,17 @@ __all__ = [
 ]
 
 _MODULES = {
-    "PRESETS": "presets",
-    "LlamaConfig": "config",
-    "ModelError": "errors",
-    "Sampling": "sampling",
-    "abstract_params": "functions",
-    "attend": "attention",
-    "batch_spec": "sharding",
-    "count_params": "counts",
-    "flops_per_token": "counts",
-    "generate": "generation",
-    "head_weights": "functions",
-    "hidden_states": "functions",
-    "init_params": "functions",
-    "logits": "functions",
-    "make_mesh": "sharding",
-    "param_shardings": "sharding",
-    "stream": "generation",
+    "attention": ("attend",),
+    "counts": ("count_params", "flops_per_token"),
+    "functions": ("abstract_params", "head_weights", "hidden_states", "init_params", "logits"),
+    "generation": ("generate", "stream"),
+    "sampling": ("Sampling",),
+    "sharding": ("batch_spec", "make_mesh", "param_shardings"),
 }
+_OWNERS = {name: module for module, names in _MODULES.items() for name in names}
 
 
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
+def __getattr__(name: str) -> Any:
+    if name not in _OWNERS:
         raise AttributeError(f"module 'model' has no attribute {name!r}")
-    return getattr(import_module(f"model.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(f"model.{_OWNERS[name]}"), name)

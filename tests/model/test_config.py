@@ -1,5 +1,10 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+import model
 from model import LlamaConfig, ModelError
 
 
@@ -34,3 +39,12 @@ def test_derived_sizes_follow_unless_given():
     assert (config.head_width, config.kv_heads) == (64, 12)
     config = LlamaConfig(dim=768, num_heads=12, num_kv_heads=4, head_dim=32, hidden_dim=100)
     assert (config.head_width, config.kv_heads, config.hidden_width) == (32, 4, 100)
+
+
+def test_settings_can_be_read_without_importing_jax():
+    code = "import sys, model; model.LlamaConfig(); assert 'jax' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_every_public_name_is_there():
+    assert all(getattr(model, name) is not None for name in model.__all__)
