@@ -12,6 +12,8 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
+# Optimising what runs for a second costs more than it gains: 0.8 instead of 4.9 CPU-seconds a step.
+QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 ROOT = Path(__file__).parents[2]
 TINY = """
 corpus: {paths: [CORPUS], held_out_fraction: 0.2, held_out_by: document, shard_bytes: 20000}
@@ -75,8 +77,7 @@ def trainer(tmp_path, corpus_folder, compile_cache):
     def start(*overrides: str, devices: int = 1) -> subprocess.Popen:
         environment = os.environ | {
             "JAX_PLATFORMS": "cpu",
-            # Optimising what runs for a second costs more than it gains.
-            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0",
+            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {QUICK_COMPILATION}",
             "DYADLM_COMPILE_CACHE": str(compile_cache),
         }
         return subprocess.Popen(
