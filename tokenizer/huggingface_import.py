@@ -93,7 +93,10 @@ def _read_merges(merges: list[tuple[str, ...]]) -> tuple[np.ndarray, list[str]]:
     made = list(dict.fromkeys(left + right for left, right in merges))
     if len(made) < len(merges):  # a token in every way to make it, as in files converted from tiktoken ranks
         spelled = [bytes(places[letter] for letter in token) for token in made]
-        return pairs_of_ranks(spelled), letters + made
+        pairs, tokens = pairs_of_ranks(spelled), letters + made
+        if not {(tokens[left], tokens[right]) for left, right in pairs.tolist()} <= set(merges):
+            raise RefusalError("merges that never make one of their tokens")
+        return pairs, tokens
     places |= {token: NUM_BYTES + number for number, token in enumerate(made)}
     pairs = np.array([(places[left], places[right]) for left, right in merges], np.int32).reshape(-1, 2)
     is_late = pairs.max(axis=1, initial=0) >= NUM_BYTES + np.arange(len(pairs))
