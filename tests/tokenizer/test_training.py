@@ -143,7 +143,7 @@ def test_killed_anywhere_and_run_again_gives_the_same_bytes(corpus, tmp_path, nu
     [
         ({"vocab_size": 200}, "vocab_size must be at least 267"),
         ({"priority": "F*R"}, "priority must be one of auto, F, .* got 'F.R'"),
-        ({"ties": "best"}, "ties must be one of ids, got 'best'"),
+        ({"ties": "best"}, "ties must be one of ids, hf, first, got 'best'"),
         ({"min_repositories": 0}, "min_repositories must be at least 1, got 0"),
         ({"max_token_length": 1}, "max_token_length must be null or at least 2 bytes, got 1"),
         ({"num_reserved": -1}, "num_reserved must be at least 0, got -1"),
