@@ -87,8 +87,8 @@ def train(config: Config, run: Run) -> int:
         held_out = data.evaluation_batches(store, config, recipe)
         evaluator = Evaluator(recipe, evaluation_steps, held_out, tokenizer.token_lengths, log)
         loop = Loop(recipe, config.train, num_steps, train_steps, log, progress, checkpoints.save, evaluator)
-        span = data.training_batches(store, config, recipe, start_step=step, num_steps=num_steps)
-        with span as batches, stop_on_signals() as stop:
+        steps_left = range(step, num_steps)
+        with stop_on_signals() as stop, data.training_batches(store, config, recipe, steps_left, stop) as batches:
             state = loop.run(state, batches, step, tokens, stop)
         checkpoints.close()
         if stop.signal is not None:

@@ -47,7 +47,7 @@ def encode_tokenizers(texts: list[str], folder: str) -> None:
 
 
 def encode_gigatoken(texts: list[str], folder: str) -> None:
-    import gigatoken
+    import gigatoken  # pyright: ignore[reportMissingImports] (extra `benchmarks`)
 
     from tokenizer.patterns import PATTERNS
 

@@ -34,7 +34,7 @@ def train_rustbpe(paths: list[str], vocab_size: int) -> None:
     from tokenizer.patterns import PATTERNS
 
     texts = read_texts(paths)[0]
-    peer = rustbpe.Tokenizer()
+    peer = rustbpe.Tokenizer()  # pyright: ignore[reportAttributeAccessIssue] (no stubs)
     measure(
         lambda: peer.train_from_iterator(iter(texts), vocab_size=vocab_size, pattern=PATTERNS["gpt4"]),
         lambda _: digest_tokens(bytes(token) for token, _ in peer.get_mergeable_ranks()),
@@ -58,7 +58,7 @@ def train_tokenizers(paths: list[str], vocab_size: int) -> None:
 
 
 def train_bpeasy(paths: list[str], vocab_size: int) -> None:
-    import bpeasy
+    import bpeasy  # pyright: ignore[reportMissingImports] (extra `benchmarks`)
 
     from tokenizer.patterns import PATTERNS
 
@@ -67,7 +67,7 @@ def train_bpeasy(paths: list[str], vocab_size: int) -> None:
 
 
 def train_gigatoken(paths: list[str], vocab_size: int) -> None:
-    import gigatoken
+    import gigatoken  # pyright: ignore[reportMissingImports] (extra `benchmarks`)
 
     separator = b"\0\0\0"
     data = separator.join(text.encode() for text in read_texts(paths)[0])

@@ -9,16 +9,14 @@ import jax
 
 import dataservice
 import tokenizer
-from dataservice import Store
-from dataservice.held_out import held_out_batches
-from dataservice.identity import open_schedule, prefix_digest, schedule_digest
-from dataservice.loader import Batch
+from dataservice import Batch, Store, held_out_batches, open_schedule, prefix_digest, schedule_digest
 from tokenizer import Tokenizer
 from training.agreement import check_agreement, wait_for_all
 from training.checkpoint import Position
 from training.config import Config, config_digest
 from training.errors import ConfigError
 from training.placement import block_of
+from training.signals import StopRequest
 from training.step import Recipe
 
 
@@ -58,15 +56,16 @@ def position_of(store: Store, config: Config, trained: Tokenizer) -> Callable[[i
 
 @contextmanager
 def training_batches(
-    store: Store, config: Config, recipe: Recipe, *, start_step: int, num_steps: int
+    store: Store, config: Config, recipe: Recipe, steps: range, stop: StopRequest
 ) -> Iterator[Iterator[Batch]]:
-    """This process's blocks of the batches of steps `start_step` to `num_steps`, made ahead by a thread."""
+    """This process's blocks of the batches of `steps`, made ahead by a thread; a stop ends a wait for documents."""
     dataset = dataservice.batches(
         store,
         config.data,
-        start_step=start_step,
-        num_steps=num_steps - start_step,
+        start_step=steps.start,
+        num_steps=len(steps),
         block=lambda bucket: block_of(recipe, bucket),
+        is_stopped=lambda: stop.signal is not None,
     )
     iterator = iter(dataset)
     try:

@@ -65,7 +65,10 @@ class Loop:
                 self._evaluate(state)
             elif self.step % self.config.checkpoint_every == 0:
                 self._save(state)
-        self._evaluate(state)
+        if stop.signal is None:
+            self._evaluate(state)
+        else:
+            self._save(state)
         return state
 
     def _next_batch(self, batches: Iterator[dict[str, Any]]) -> dict[str, Any] | None:

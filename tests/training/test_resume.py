@@ -72,7 +72,7 @@ def test_run_killed_in_every_phase_ends_as_the_unbroken_one(trainer, assert_same
 
 def test_sigterm_saves_where_it_is_and_the_run_goes_on_from_there(trainer, assert_same_run):
     # Checkpoints and evaluations have their own places, so that only the signal makes one in the middle.
-    rare = ["train.checkpoint_every=1000", "train.evaluate_every=0", "train.num_steps=400"]
+    rare = ["train.checkpoint_every=1000", "train.evaluate_every=0", "train.num_steps=400", "data.epochs=9"]
     trainer.train("train.run=unbroken", *rare)
     process = trainer.start("train.run=stopped", *rare)
     run = trainer.folder / "stopped"
