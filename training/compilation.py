@@ -63,11 +63,11 @@ def compilation_table(steps: Iterable[CompiledStep], tokens_per_step: int) -> li
 
 
 def _compile_all(step, jobs, recipe: Recipe, progress, phase: str) -> dict[Bucket, CompiledStep]:
-    """Half of the cores compile at once: XLA itself uses threads, and memory grows with each compilation."""
+    """Two at a time, or half of the cores: XLA itself uses threads, and memory grows with each compilation."""
     compiled: dict[Bucket, CompiledStep] = {}
     # Tracing holds the interpreter lock, so it is done here and only compiling is left to the threads. On several
     # processes the order of compilation must be the same everywhere.
-    workers = 1 if jax.process_count() > 1 else max(1, (os.cpu_count() or 2) // 2)
+    workers = 1 if jax.process_count() > 1 else max(2, (os.cpu_count() or 2) // 2)
     with ThreadPoolExecutor(workers) as pool:
         pending = [
             (bucket, pool.submit(_compile, step.lower(*arguments), bucket, recipe)) for bucket, arguments in jobs

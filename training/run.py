@@ -80,7 +80,7 @@ class Run:
         for key in now:
             if key in was and was[key] != now[key] and not _is_free(key):
                 raise ConfigError(
-                    f"{key} must be {was[key]} in {self.folder}, as it was there, got {now[key]}; "
+                    f"{key} must be {_spell(was[key])} in {self.folder}, as it was there, got {_spell(now[key])}; "
                     "choose another folder with train.run=... or delete this one"
                 )
 
@@ -141,6 +141,11 @@ def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[prefix + str(key)] = value
     return flat
+
+
+def _spell(value: Any) -> str:
+    """A value as one writes it in a config: null, true, text without quotes."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _is_free(key: str) -> bool:
