@@ -98,7 +98,7 @@ def test_other_arguments_are_refused(argument):
 
 
 def test_resolved_config_reads_back_equal(tmp_path):
-    config = load_config([str(CONFIGS[0]), "data.mixture={32: 5e6}", "data.curriculum=uniform"])
+    config = load_config([str(CONFIGS[0]), "data.mixture={64: 5e6}", "data.curriculum=uniform"])
     path = write(tmp_path, config_yaml(config))
     assert load_config([str(path)]) == config
     assert set(yaml.safe_load(path.read_text())) == {key.split(".")[0] for key in option_types(Config)}
