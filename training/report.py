@@ -51,7 +51,7 @@ def sample_text(config: Config, state: State, tokenizer: Tokenizer) -> str:
         config.model,
         [begin, *tokenizer.encode(prompt)],
         max_new_tokens=config.train.sample_tokens,
-        temperature=0.7,
+        temperature=config.train.sample_temperature,
         top_k=40,
         seed=config.train.seed,
         stop_ids=(begin,),

@@ -27,6 +27,7 @@ FREE_SETTINGS = (
     "train.keep_checkpoints",
     "train.max_bad_steps",
     "train.sample_prompt",
+    "train.sample_temperature",
     "train.sample_tokens",
     "train.tensorboard",
     "data.cache",

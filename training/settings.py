@@ -70,6 +70,8 @@ class TrainConfig:
     """Text that the trained model goes on from at the end; empty: no sample."""
     sample_tokens: int = 128
     """Tokens of the sample."""
+    sample_temperature: float = 0.7
+    """Randomness of the sample: 0 takes the likeliest token, 1 draws as the model says."""
     tensorboard: bool = True
     """Write TensorBoard events beside metrics.jsonl."""
 
@@ -78,7 +80,7 @@ class TrainConfig:
             _check_positive("num_steps", self.num_steps)
         for name in ("log_every", "checkpoint_every", "keep_checkpoints", "max_bad_steps", "sample_tokens"):
             _check_positive(name, getattr(self, name))
-        for name in ("evaluate_every", "evaluate_batches", "loss_chunk_tokens"):
+        for name in ("evaluate_every", "evaluate_batches", "loss_chunk_tokens", "sample_temperature"):
             _check_not_negative(name, getattr(self, name))
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed must be at least 0 and below 2**32, got {self.seed}")
