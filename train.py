@@ -23,8 +23,8 @@ def main(arguments: Sequence[str]) -> int:
         run = run_of(config, arguments)
         run.check_config(config)
         if (row := run.finished_row(config.train.num_steps)) is not None:
-            loss = row.get("held_out_loss")
-            print(f"{run.folder} is finished: {row['step']} steps, held-out loss {loss}; see {run.plot}")
+            loss = f", held-out loss {row['held_out_loss']:.4f}" if "held_out_loss" in row else ""
+            print(f"{run.folder} is finished: {row['step']} steps{loss}; see {run.plot}")
             return EXIT_OK
         return train(config, run)
     except ValueError as error:

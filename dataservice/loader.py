@@ -94,8 +94,9 @@ class PrefetchIterator(ThreadPrefetchDatasetIterator):
     """grain's iterator, which would wait for its thread while that waits for a window."""
 
     def __init__(self, batches: "BatchIterator", size: int) -> None:
-        super().__init__(batches, prefetch_buffer_size=size)
+        # First of all: an iterator whose making fails is closed too.
         self._batches = batches
+        super().__init__(batches, prefetch_buffer_size=size)
 
     def close(self) -> None:
         """End the thread, also one that waits for a window."""

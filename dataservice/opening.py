@@ -55,8 +55,10 @@ def _wait_for_window(store: Store, num_shards: int, progress: "Progress | None")
     while (ready := len(store.shards)) < num_shards:
         store.wait_for_shards(ready + 1)
         if progress is not None:
-            tokens = int(store.shards.tokens.sum())
-            progress(PHASE, min(len(store.shards), num_shards), num_shards, note=f"{tokens:,} tokens")
+            note = f"{int(store.shards.tokens.sum()):,} tokens"
+            if num_shards < store.num_planned_shards:
+                note += f" of the first window; {store.num_planned_shards} shards in all, made in the background"
+            progress(PHASE, min(len(store.shards), num_shards), num_shards, note=note)
 
 
 def _open_cached(corpus: CorpusConfig, data: DataConfig, tokenizer: "Tokenizer") -> Store:

@@ -91,8 +91,9 @@ def evaluation_batches(store: Store, config: Config, recipe: Recipe) -> list[dic
 
 def _open(config: Config, progress: Callable[..., None]) -> tuple[Store, Tokenizer]:
     if config.data.store is not None:
-        store = Store.open(config.data.store)
-        return store, store.tokenizer()
+        path = config.tokenizer.path
+        chosen = Tokenizer.load(path) if path is not None else Store.open(config.data.store).tokenizer()
+        return dataservice.open_data(config.corpus, config.data, chosen, progress=progress), chosen
     if not config.corpus.paths:
         raise ConfigError(
             "corpus.paths must name documents when data.store is null, got none; "

@@ -62,8 +62,8 @@ def average(results: Iterable[tuple[Bucket, dict[str, Any]]]) -> dict[str, float
     return {name: float(value) for name, value in values.items()}
 
 
-def unigram_entropy(batches: Iterable[dict[str, Any]], vocab_size: int) -> float:
-    """Entropy (nats per token) of the real targets' own distribution: the least loss of any model without context."""
+def count_targets(batches: Iterable[dict[str, Any]], vocab_size: int) -> np.ndarray:
+    """int64[V]: how often each token is a real target of these blocks of batches."""
     counts = np.zeros(vocab_size, np.int64)
     for batch in batches:
         if batch["packed"]:
@@ -71,5 +71,10 @@ def unigram_entropy(batches: Iterable[dict[str, Any]], vocab_size: int) -> float
         else:
             real = np.broadcast_to(batch["weights"][:, None] > 0, batch["targets"].shape)
         counts += np.bincount(batch["targets"][real], minlength=vocab_size)
+    return counts
+
+
+def unigram_entropy(counts: np.ndarray) -> float:
+    """Entropy (nats per token) of the targets' own distribution: the least loss of any model without context."""
     shares = counts[counts > 0] / counts.sum()
     return float(-np.sum(shares * np.log(shares)))

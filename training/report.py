@@ -6,8 +6,9 @@ import jax
 
 import model
 from tokenizer import Tokenizer
+from training.agreement import sum_over_processes
 from training.config import Config
-from training.heldout import unigram_entropy
+from training.heldout import count_targets, unigram_entropy
 from training.loop import Loop
 from training.optimizer import describe_decay
 from training.plots import plot_loss
@@ -26,7 +27,7 @@ def close_run(
 ) -> None:
     """Sample, draw loss.png, log the closing row (what marks the run as finished) and print what was written."""
     sample = sample_text(config, state, tokenizer)
-    entropy = unigram_entropy(held_out, tokenizer.vocab_size) if held_out else None
+    entropy = unigram_entropy(sum_over_processes(count_targets(held_out, tokenizer.vocab_size))) if held_out else None
     final = next((row for row in reversed(loop.log.rows) if "held_out_loss" in row), {})
     closing: dict[str, Any] = {"step": loop.step, "tokens": loop.tokens, "seconds": loop.log.seconds}
     if final:
@@ -37,7 +38,7 @@ def close_run(
         plot_loss(loop.log.rows, run.plot, title=run.folder.name, unigram_entropy=entropy)
     loop.log.write(closing | {"finished": True})
     loop.log.close()
-    print_result(run, closing)
+    print_result(run, closing, loop.num_steps)
 
 
 def sample_text(config: Config, state: State, tokenizer: Tokenizer) -> str:
@@ -59,8 +60,10 @@ def sample_text(config: Config, state: State, tokenizer: Tokenizer) -> str:
     return prompt + tokenizer.decode([id for id in ids if id != begin])
 
 
-def print_result(run: Run, closing: dict[str, Any]) -> None:
+def print_result(run: Run, closing: dict[str, Any], num_steps: int) -> None:
     """Print the result and where everything lies."""
+    if closing["step"] < num_steps:
+        print(f"the documents ended before step {num_steps}; raise data.epochs to see them again")
     print(f"finished: {closing['step']} steps, {closing['tokens']:,} tokens, {closing['seconds']:.0f} s of training")
     if "held_out_loss" in closing:
         print(

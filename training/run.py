@@ -14,6 +14,7 @@ import yaml
 from training.config import DEFAULT_CONFIG, Config, config_yaml, parse_arguments, resolved_settings
 from training.errors import ConfigError, TrainingError
 from training.metrics import read_rows
+from training.settings import DistributedConfig
 
 if TYPE_CHECKING:
     from tokenizer import Tokenizer
@@ -82,7 +83,7 @@ class Run:
             if key in was and was[key] != now[key] and not _is_free(key):
                 raise ConfigError(
                     f"{key} must be {_spell(was[key])} in {self.folder}, as it was there, got {_spell(now[key])}; "
-                    "choose another folder with train.run=... or delete this one"
+                    f"go on with python train.py {path} or choose another folder with train.run=..."
                 )
 
     def begin(self, config: Config, tokenizer: "Tokenizer") -> None:
@@ -91,7 +92,9 @@ class Run:
         tokenizer.save(self.tokenizer)
 
     def write_config(self, config: Config) -> None:
-        """Write config.yaml, every setting resolved."""
+        """Write config.yaml, every setting resolved: `python train.py RUN/config.yaml` means this run."""
+        own = dataclasses.replace(config.train, run=str(self.folder))
+        config = dataclasses.replace(config, train=own, distributed=DistributedConfig())
         self.folder.mkdir(parents=True, exist_ok=True)
         beside = self.folder / ".config.yaml.tmp"
         beside.write_text(config_yaml(config), encoding="utf-8")
@@ -101,10 +104,16 @@ class Run:
         """Take the run for this process until it ends, however it ends; keep the returned file.
 
         Raises:
-            TrainingError: another process is training this run.
+            TrainingError: another process is training this run, or the folder cannot be written.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        file = (self.folder / ".lock").open("a+")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = (self.folder / ".lock").open("a+")
+        except OSError as error:
+            raise TrainingError(
+                f"train.run must be a folder that can be written, got {self.folder} ({error.strerror}); "
+                "choose another with train.run=..."
+            ) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

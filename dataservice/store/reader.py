@@ -181,6 +181,9 @@ class Store:
         return record
 
     def _open_map(self, shard: int, name: str, dtype: np.dtype) -> np.ndarray:
+        if name == "tokens.npy":
+            # A damaged shard is not trained on, whichever of its files is damaged.
+            self.check_file(shard, "sources.parquet")
         path = self.check_file(shard, name)
         array = map_array(path)
         if array.ndim != 1 or array.dtype != dtype:

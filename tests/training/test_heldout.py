@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dataservice import Bucket
-from training.heldout import average, unigram_entropy
+from training.heldout import average, count_targets, unigram_entropy
 
 
 def plain(targets, weights):
@@ -33,5 +33,5 @@ def test_loss_is_the_mean_over_real_targets_and_bits_over_their_bytes():
 
 def test_unigram_entropy_counts_real_targets_only():
     batches = [plain([[0, 1], [7, 7]], [1, 0]), packed([[2, 3, 5]], [[1, 2, 0]])]
-    assert unigram_entropy(batches, 10) == pytest.approx(math.log(4))
-    assert unigram_entropy([plain([[3, 3]], [1])], 10) == 0.0
+    assert unigram_entropy(count_targets(batches, 10)) == pytest.approx(math.log(4))
+    assert unigram_entropy(count_targets([plain([[3, 3]], [1])], 10)) == 0.0

@@ -36,6 +36,11 @@ def train_two(trainer):
     return train
 
 
+def result_of(run: Path) -> dict:
+    closing = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    return {name: closing[name] for name in ("step", "tokens", "held_out_loss", "unigram_entropy")}
+
+
 def losses_of(run: Path) -> list[tuple]:
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [(row["step"], row["length"], row["packed"], row["tokens"], row["loss"]) for row in rows if "loss" in row]
@@ -47,6 +52,7 @@ def test_two_processes_equal_two_devices_and_resume_each_other(trainer, train_tw
     train_two("train.run=processes", *STEPS)
     assert losses_of(folder / "devices") == losses_of(folder / "processes")
     assert read_state(folder / "devices", 10) == read_state(folder / "processes", 10)
+    assert result_of(folder / "devices") == result_of(folder / "processes")
 
     trainer.train("train.run=there", *STEPS, "train.num_steps=5", "optimizer.schedule=constant", devices=2)
     train_two("train.run=there", *STEPS, "optimizer.schedule=constant")

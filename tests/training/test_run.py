@@ -68,3 +68,21 @@ def test_only_a_closing_row_and_a_plot_finish_a_run():
     assert run.finished_row(None) is not None
     run.plot.unlink()
     assert run.finished_row(5) is None
+
+
+def test_a_folder_that_cannot_be_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(TrainingError, match=r"train.run must be a folder that can be written, got file"):
+        Run(run_for("train.run=file").folder).lock()
+
+
+def test_config_in_the_folder_means_the_same_run_whoever_wrote_it():
+    explicit = ["distributed.mode=explicit", "distributed.coordinator=a:1", "distributed.num_processes=2"]
+    arguments = [EMPTY, "model.dim=96", *explicit, "distributed.process_id=0"]
+    run = run_of(load_config(arguments), arguments)
+    run.write_config(load_config(arguments))
+    again = [str(run.folder / "config.yaml"), "train.num_steps=5"]
+    config = load_config(again)
+    assert run_of(config, again) == run
+    assert config.distributed.mode == "single"
+    run.check_config(config)
