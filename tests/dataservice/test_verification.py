@@ -100,10 +100,11 @@ def test_flipped_rows_of_the_table_are_not_read(store):
                 assert str(path) in findings(store)
 
 
-def test_a_damaged_shard_is_refused_at_its_first_read_only(store):
-    path = store / "shards/two/tokens.npy"
+@pytest.mark.parametrize("name", ["tokens.npy", "sources.parquet"])
+def test_tokens_of_a_damaged_shard_are_refused_at_their_first_read_only(store, name):
+    path = store / "shards/two" / name
     with altered(path, flipped(path.read_bytes(), 8 * 130)):
         opened = Store.open(store)
         assert opened.tokens(0)[1] == 1
-        with pytest.raises(StoreError, match=r"shards/two/tokens.npy must hold .* bytes with digest"):
+        with pytest.raises(StoreError, match=rf"shards/two/{name} must hold .* bytes with digest"):
             opened.tokens(1)
