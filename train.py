@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from tokenizer import show_progress
 from training.config import Config, load_config, print_help
 from training.run import Run, run_of
+from training.signals import end_on_interrupt
 
-EXIT_OK, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 2, 130
+EXIT_OK, EXIT_BAD_INPUT = 0, 2
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -18,6 +19,8 @@ def main(arguments: Sequence[str]) -> int:
     if "--help" in arguments or "-h" in arguments:
         print_help()
         return EXIT_OK
+    end_on_interrupt()
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  (a log is read while it grows)
     try:
         config = load_config(arguments)
         run = run_of(config, arguments)
@@ -32,9 +35,6 @@ def main(arguments: Sequence[str]) -> int:
             raise
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        return EXIT_INTERRUPTED
 
 
 def is_user_error(error: Exception) -> bool:

@@ -1,11 +1,13 @@
 """Ctrl-C and SIGTERM ask a run to save and end; a second Ctrl-C ends it at once."""
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-import jax
+EXIT_INTERRUPTED = 128 + signal.SIGINT
 
 
 class StopRequest:
@@ -21,6 +23,8 @@ class StopRequest:
 
     def at(self, step: int) -> bool:
         """Whether to stop after this step; all processes of a run get the same answer at the same step."""
+        import jax
+
         if jax.process_count() == 1:
             return self.signal is not None
         from jax.experimental import multihost_utils
@@ -32,13 +36,30 @@ class StopRequest:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.signal == signal.SIGINT and number == signal.SIGINT:
-            raise KeyboardInterrupt
+            os._exit(EXIT_INTERRUPTED)
         self.signal = number
+
+
+def end_on_interrupt() -> None:
+    """Let Ctrl-C end this process at once, wherever it is; what it was making is made again by the next start.
+
+    Python's own KeyboardInterrupt is lost when it comes within one of jax's callbacks. Every file is written beside its
+    place and renamed, so nothing is left half-written.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
+        os.write(2, f"{show_cursor}\ninterrupted; run the same command again to go on\n".encode())
+        os._exit(EXIT_INTERRUPTED)
+
+    signal.signal(signal.SIGINT, end)
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
     """Catch SIGINT and SIGTERM within the block."""
+    import jax
+
     request = StopRequest()
     # With several processes, jax's own handler of SIGTERM tells the others.
     caught = [signal.SIGINT] + ([signal.SIGTERM] if jax.process_count() == 1 else [])

@@ -87,6 +87,18 @@ def test_sigterm_saves_where_it_is_and_the_run_goes_on_from_there(trainer, asser
     assert_same_run(trainer.folder / "unbroken", run, 400)
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 2.0])
+def test_ctrl_c_before_the_first_step_ends_at_once_without_a_traceback(trainer, seconds):
+    process = trainer.start("train.run=run")
+    assert process.stdout.readline().startswith("run run on")
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT, output
+    assert "interrupted; run the same command again to go on" in output or "stopped at step" in output
+    assert "Traceback" not in output
+
+
 def test_a_longer_run_keeps_the_steps_already_taken(trainer, read_state):
     constant = ["optimizer.schedule=constant"]
     trainer.train("train.run=long", *constant)
