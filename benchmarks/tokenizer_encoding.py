@@ -49,7 +49,7 @@ def encode_tokenizers(texts: list[str], folder: str) -> None:
 def encode_gigatoken(texts: list[str], folder: str) -> None:
     import gigatoken  # pyright: ignore[reportMissingImports] (extra `benchmarks`)
 
-    from tokenizer.patterns import PATTERNS
+    from tokenizer.splitting.patterns import PATTERNS
 
     content = json.loads(Path(folder, "tokenizer.json").read_bytes())
     split = content["pre_tokenizer"]["pretokenizers"][0]["pattern"]

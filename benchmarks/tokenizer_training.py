@@ -31,7 +31,7 @@ def train_dyadlm(paths: list[str], vocab_size: int, priority: str) -> None:
 def train_rustbpe(paths: list[str], vocab_size: int) -> None:
     import rustbpe
 
-    from tokenizer.patterns import PATTERNS
+    from tokenizer.splitting.patterns import PATTERNS
 
     texts = read_texts(paths)[0]
     peer = rustbpe.Tokenizer()  # pyright: ignore[reportAttributeAccessIssue] (no stubs)
@@ -44,7 +44,7 @@ def train_rustbpe(paths: list[str], vocab_size: int) -> None:
 def train_tokenizers(paths: list[str], vocab_size: int) -> None:
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-    from tokenizer.patterns import PATTERNS
+    from tokenizer.splitting.patterns import PATTERNS
 
     texts = read_texts(paths)[0]
     peer = Tokenizer(models.BPE())
@@ -60,7 +60,7 @@ def train_tokenizers(paths: list[str], vocab_size: int) -> None:
 def train_bpeasy(paths: list[str], vocab_size: int) -> None:
     import bpeasy  # pyright: ignore[reportMissingImports] (extra `benchmarks`)
 
-    from tokenizer.patterns import PATTERNS
+    from tokenizer.splitting.patterns import PATTERNS
 
     texts = read_texts(paths)[0]
     measure(lambda: bpeasy.train_bpe(iter(texts), PATTERNS["llama3"], 128, vocab_size), digest_tokens)
@@ -76,7 +76,7 @@ def train_gigatoken(paths: list[str], vocab_size: int) -> None:
 
 def spelled_bytes(vocabulary: Iterable[str]) -> list[bytes]:
     """Turn tokens in the letters of Hugging Face's byte alphabet back into bytes."""
-    from tokenizer.ties import byte_alphabet
+    from tokenizer.merging.ties import byte_alphabet
 
     byte_of = {letter: byte for byte, letter in enumerate(byte_alphabet())}
     return [bytes(byte_of[letter] for letter in token) for token in vocabulary]

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tokenizer import corpus
     from tokenizer.config import SPECIAL_TOKENS, TokenizerConfig
     from tokenizer.corpus import CorpusConfig, Document
+    from tokenizer.encoding.streaming import StreamingDecoder
     from tokenizer.progress import Progress, show_progress
-    from tokenizer.streaming import StreamingDecoder
     from tokenizer.training import train, train_corpus
     from tokenizer.vocabulary import Tokenizer
 
@@ -38,7 +38,7 @@ __all__ = [
 
 _MODULES = {
     "Tokenizer": "tokenizer.vocabulary",
-    "StreamingDecoder": "tokenizer.streaming",
+    "StreamingDecoder": "tokenizer.encoding.streaming",
     "SPECIAL_TOKENS": "tokenizer.config",
     "CorpusConfig": "tokenizer.corpus",
     "Document": "tokenizer.corpus",

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tokenizer.errors import TokenizerError
-from tokenizer.huggingface import to_tokenizer_config, to_tokenizer_json
-from tokenizer.huggingface_import import from_tokenizer_json, read_json
-from tokenizer.merging import Merges
+from tokenizer.interchange.huggingface import to_tokenizer_config, to_tokenizer_json
+from tokenizer.interchange.huggingface_import import from_tokenizer_json, read_json
+from tokenizer.merging.trainer import Merges
 from tokenizer.vocabulary import Tokenizer
 
 __all__ = ["check_output", "load_tokenizer", "save_tokenizer", "write_file"]

@@ -137,7 +137,7 @@ def _decode(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     from tokenizer.artefact import TOKENIZER, write_file
-    from tokenizer.tiktoken_ranks import export_tiktoken
+    from tokenizer.interchange.tiktoken_ranks import export_tiktoken
     from tokenizer.vocabulary import Tokenizer
 
     tokenizer = Tokenizer.load(options.tokenizer)

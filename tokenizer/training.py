@@ -13,12 +13,12 @@ from typing import Any
 from tokenizer.config import TokenizerConfig
 from tokenizer.corpus import CorpusConfig, Document, InputShard, is_held_out, list_shards, read_shard
 from tokenizer.corpus.columns import choose_columns
-from tokenizer.counting import WordCounts, count_words
+from tokenizer.counting.counts import WordCounts, count_words
 from tokenizer.errors import TokenizerError
-from tokenizer.merging import merge_words
-from tokenizer.patterns import resolve_pattern
-from tokenizer.priorities import resolve_priority
+from tokenizer.merging.priorities import resolve_priority
+from tokenizer.merging.trainer import merge_words
 from tokenizer.progress import Progress
+from tokenizer.splitting.patterns import resolve_pattern
 from tokenizer.vocabulary import Tokenizer
 
 __all__ = ["train", "train_corpus", "train_on_shards"]

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tokenizer.encoding import Encoder
+from tokenizer.encoding.encoder import Encoder
 from tokenizer.errors import TokenizerError
-from tokenizer.merging import Merges
-from tokenizer.patterns import resolve_pattern
+from tokenizer.merging.trainer import Merges
 from tokenizer.ragged import offsets_of, take_rows
+from tokenizer.splitting.patterns import resolve_pattern
 
 __all__ = ["Tokenizer"]
 
@@ -88,7 +88,7 @@ class Tokenizer:
         Raises TokenizerError for anything that would give other ids. Added tokens become special tokens: text never
         becomes one unless it is allowed.
         """
-        from tokenizer.huggingface_import import import_tokenizer_json
+        from tokenizer.interchange.huggingface_import import import_tokenizer_json
 
         return import_tokenizer_json(Path(path), special_tokens, drop_normalizer=drop_normalizer)
 
@@ -100,7 +100,7 @@ class Tokenizer:
 
         Raises TokenizerError for a file that is not ranks of byte-level BPE.
         """
-        from tokenizer.tiktoken_ranks import import_tiktoken
+        from tokenizer.interchange.tiktoken_ranks import import_tiktoken
 
         return import_tiktoken(Path(path), pattern, special_tokens)
 

@@ -6,9 +6,9 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenizer import counting
-from tokenizer.counting import count_words
-from tokenizer.patterns import PATTERNS
+from tokenizer.counting import counts as counting
+from tokenizer.counting.counts import count_words
+from tokenizer.splitting.patterns import PATTERNS
 
 DOCUMENTS = st.lists(
     st.tuples(st.text("ab 1é\n", max_size=20), st.sampled_from(["r", "s", ""]), st.sampled_from(["x", "y", ""])),

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenizer import Tokenizer, TokenizerError
-from tokenizer.dropout import make_dropout
-from tokenizer.pair_ranks import NO_RANK
+from tokenizer.encoding.dropout import make_dropout
+from tokenizer.encoding.pair_ranks import NO_RANK
 
 PAIRS = np.array([[97, 98], [97, 97], [256, 97], [257, 256], [258, 99], [99, 99]])
 

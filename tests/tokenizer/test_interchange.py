@@ -8,8 +8,8 @@ import pytest
 
 from tokenizer import Tokenizer, TokenizerError, train
 from tokenizer.commands import main
-from tokenizer.patterns import PATTERNS
-from tokenizer.tiktoken_ranks import export_tiktoken
+from tokenizer.interchange.tiktoken_ranks import export_tiktoken
+from tokenizer.splitting.patterns import PATTERNS
 
 LETTERS = "ab  \n\r\t'sdLlE12=+_/é東🎉\u0301\u00a0\u2028"
 

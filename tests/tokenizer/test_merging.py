@@ -10,12 +10,12 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenizer.counting import count_words
+from tokenizer.counting.counts import count_words
 from tokenizer.errors import TokenizerError
-from tokenizer.merging import merge_words
-from tokenizer.patterns import PATTERNS
-from tokenizer.priorities import PRIORITIES, log_table, resolve_priority
-from tokenizer.ties import TIES, byte_alphabet
+from tokenizer.merging.priorities import PRIORITIES, log_table, resolve_priority
+from tokenizer.merging.ties import TIES, byte_alphabet
+from tokenizer.merging.trainer import merge_words
+from tokenizer.splitting.patterns import PATTERNS
 
 HF_LETTERS = byte_alphabet()
 

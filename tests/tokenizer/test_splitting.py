@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenizer.errors import TokenizerError
-from tokenizer.patterns import PATTERNS
-from tokenizer.splitting import split_documents
+from tokenizer.splitting.documents import split_documents
+from tokenizer.splitting.patterns import PATTERNS
 
 VECTORISED = ["gpt2", "gpt4", "llama3", "o200k", "qwen2"]
 

@@ -10,10 +10,10 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenizer.counting import count_words
-from tokenizer.merging import merge_words
-from tokenizer.patterns import PATTERNS
-from tokenizer.ties import byte_alphabet
+from tokenizer.counting.counts import count_words
+from tokenizer.merging.ties import byte_alphabet
+from tokenizer.merging.trainer import merge_words
+from tokenizer.splitting.patterns import PATTERNS
 
 # Bytes whose order differs between the rules: shown and hidden ones, of one and two bytes.
 TEXTS = st.lists(st.text("ab!  \n\x00éÿ~\u0101", max_size=20), max_size=5)

@@ -3,7 +3,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from tokenizer.unicode_classes import CLASSES, NUM_CODE_POINTS, class_table
+from tokenizer.splitting.unicode_classes import CLASSES, NUM_CODE_POINTS, class_table
 
 BY_CATEGORY = {"Lu": "uppercase", "Ll": "lowercase", "Lt": "titlecase", "Lm": "modifier", "Lo": "other_letter"}
 
@@ -27,7 +27,7 @@ def test_white_space_is_the_25_characters_of_the_property():
 @pytest.mark.peers
 @pytest.mark.parametrize(("expression", "names"), [(r"\p{N}", ["number"]), (r"\p{Lu}", ["uppercase"])])
 def test_frozen_classes_are_those_of_oniguruma(expression, names):
-    from tokenizer.unicode_freeze import probe
+    from tokenizer.splitting.unicode_freeze import probe
 
     expected = np.isin(class_table(), [CLASSES[name] for name in names])
     assert np.array_equal(probe(expression), expected)

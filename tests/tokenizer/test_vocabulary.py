@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenizer import Tokenizer, TokenizerError, encoding, train
+from tokenizer import Tokenizer, TokenizerError, train
+from tokenizer.encoding import encoder as encoding
 
 
 @given(st.lists(st.text(max_size=40), max_size=6))

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenizer import word_encoding
-from tokenizer.pair_ranks import NO_RANK, PairRanks
+from tokenizer.encoding import word_encoding
+from tokenizer.encoding.pair_ranks import NO_RANK, PairRanks
 from tokenizer.ragged import offsets_of, take_rows
 
 

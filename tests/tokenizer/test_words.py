@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenizer import words as words_module
-from tokenizer.words import WordTable
+from tokenizer.counting import words as words_module
+from tokenizer.counting.words import WordTable
 
 # Short words are their own keys, longer ones are hashed by chunks of 8 bytes, those over 64 bytes by BLAKE2.
 WORDS = st.one_of(

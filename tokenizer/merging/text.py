@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenizer.counting import WordCounts
+from tokenizer.counting.counts import WordCounts
 
 __all__ = ["Births", "Plan", "Spots", "Text"]
 

@@ -13,8 +13,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from tokenizer.dropout import Dropout
-from tokenizer.pair_ranks import NO_RANK, PairRanks
+from tokenizer.encoding.dropout import Dropout
+from tokenizer.encoding.pair_ranks import NO_RANK, PairRanks
 from tokenizer.ragged import offsets_of, take_rows
 
 __all__ = ["encode_words"]

@@ -4,14 +4,14 @@ Oniguruma, which Hugging Face `tokenizers` carries, is asked about every code po
 `tokenizers` and of `tiktoken` (fancy-regex, Unicode 16 too). Python's `regex` is newer and `unicodedata` is older or
 newer with the interpreter: neither may decide where a word ends.
 
-    python -m tokenizer.unicode_freeze        # needs the extra `peers`; writes the file beside this module
+    python -m tokenizer.splitting.unicode_freeze        # needs the extra `peers`; writes the file beside this module
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from tokenizer.unicode_classes import CLASSES, NUM_CODE_POINTS, TABLE_FILE
+from tokenizer.splitting.unicode_classes import CLASSES, NUM_CODE_POINTS, TABLE_FILE
 
 _EXPRESSIONS = {
     "uppercase": r"\p{Lu}",

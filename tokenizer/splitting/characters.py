@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenizer.unicode_classes import CLASSES, class_table
+from tokenizer.splitting.unicode_classes import CLASSES, class_table
 
 __all__ = [
     "ClassMaps",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenizer.pair_ranks import NO_RANK
+from tokenizer.encoding.pair_ranks import NO_RANK
 
 __all__ = ["Dropout", "make_dropout"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tokenizer.merging_pairs import Pairs
+from tokenizer.merging.pairs import Pairs
 
 __all__ = ["Queue"]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenizer.encoding.pair_ranks import PairRanks
+from tokenizer.encoding.word_encoding import encode_words
 from tokenizer.errors import TokenizerError
-from tokenizer.pair_ranks import PairRanks
-from tokenizer.patterns import PATTERNS
+from tokenizer.interchange.tiktoken_ranks import pairs_of_ranks
+from tokenizer.merging.ties import byte_alphabet
 from tokenizer.ragged import offsets_of
-from tokenizer.ties import byte_alphabet
-from tokenizer.tiktoken_ranks import pairs_of_ranks
-from tokenizer.word_encoding import encode_words
+from tokenizer.splitting.patterns import PATTERNS
 
 if TYPE_CHECKING:
     from tokenizer.vocabulary import Tokenizer

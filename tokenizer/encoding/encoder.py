@@ -5,12 +5,12 @@ from threading import Lock
 
 import numpy as np
 
-from tokenizer.dropout import make_dropout
-from tokenizer.pair_ranks import PairRanks
+from tokenizer.counting.words import WordTable
+from tokenizer.encoding.dropout import make_dropout
+from tokenizer.encoding.pair_ranks import PairRanks
+from tokenizer.encoding.word_encoding import encode_words
 from tokenizer.ragged import offsets_of, take_rows
-from tokenizer.splitting import Words, split_documents
-from tokenizer.word_encoding import encode_words
-from tokenizer.words import WordTable
+from tokenizer.splitting.documents import Words, split_documents
 
 __all__ = ["Encoder"]
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tokenizer.ties import byte_alphabet
+from tokenizer.merging.ties import byte_alphabet
 
 if TYPE_CHECKING:
     from tokenizer.vocabulary import Tokenizer

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from tokenizer.splitting_characters import (
+from tokenizer.splitting.characters import (
     APOSTROPHE,
     BLANK,
     END,

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenizer.merging_sources import Sources
-from tokenizer.merging_text import Spots, Text
-from tokenizer.priorities import Priority
+from tokenizer.merging.priorities import Priority
+from tokenizer.merging.sources import Sources
+from tokenizer.merging.text import Spots, Text
+from tokenizer.merging.ties import Ties, first_slots
 from tokenizer.ragged import offsets_of
-from tokenizer.ties import Ties, first_slots
 
 __all__ = ["PairRows", "Pairs"]
 

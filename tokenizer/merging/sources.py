@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tokenizer.counting import WordCounts
+from tokenizer.counting.counts import WordCounts
 from tokenizer.ragged import take_rows
 
 __all__ = ["Sources"]

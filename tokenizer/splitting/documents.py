@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenizer.errors import TokenizerError
-from tokenizer.patterns import PATTERNS, compile_pattern, resolve_pattern
-from tokenizer.splitting_o200k import split_o200k
-from tokenizer.splitting_windows import split_gpt2, split_gpt4, split_qwen2
+from tokenizer.splitting.o200k import split_o200k
+from tokenizer.splitting.patterns import PATTERNS, compile_pattern, resolve_pattern
+from tokenizer.splitting.windows import split_gpt2, split_gpt4, split_qwen2
 
 __all__ = ["Words", "split_documents"]
 

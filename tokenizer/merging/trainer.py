@@ -19,15 +19,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenizer.counting import WordCounts
+from tokenizer.counting.counts import WordCounts
 from tokenizer.errors import TokenizerError
-from tokenizer.merging_pairs import PairRows, Pairs
-from tokenizer.merging_queue import Queue
-from tokenizer.merging_sources import Sources
-from tokenizer.merging_text import Births, Plan, Text
-from tokenizer.priorities import make_priority, resolve_priority
+from tokenizer.merging.pairs import PairRows, Pairs
+from tokenizer.merging.priorities import make_priority, resolve_priority
+from tokenizer.merging.queue import Queue
+from tokenizer.merging.sources import Sources
+from tokenizer.merging.text import Births, Plan, Text
+from tokenizer.merging.ties import Ties
 from tokenizer.progress import Progress
-from tokenizer.ties import Ties
 
 __all__ = ["Merges", "merge_words"]
 

@@ -8,9 +8,9 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from tokenizer.counting.words import WordTable
 from tokenizer.progress import Progress
-from tokenizer.splitting import split_documents
-from tokenizer.words import WordTable
+from tokenizer.splitting.documents import split_documents
 
 __all__ = ["WordCounts", "count_words"]
 

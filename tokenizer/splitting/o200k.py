@@ -13,8 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from tokenizer.patterns import PATTERNS, compile_pattern
-from tokenizer.splitting_characters import (
+from tokenizer.splitting.characters import (
     ACCENT,
     APOSTROPHE,
     BLANK,
@@ -40,6 +39,7 @@ from tokenizer.splitting_characters import (
     make_windows,
     run_starts,
 )
+from tokenizer.splitting.patterns import PATTERNS, compile_pattern
 
 __all__ = ["split_o200k"]
 

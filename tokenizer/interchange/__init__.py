@@ -1,0 +1,1 @@
+"""Other formats of byte-level BPE: Hugging Face, tiktoken."""

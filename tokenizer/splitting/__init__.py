@@ -1,0 +1,1 @@
+"""Text into words: the named patterns as boundary algebra over frozen Unicode classes, any other through `regex`."""
