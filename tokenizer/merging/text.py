@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenizer.counting.counts import WordCounts
-
 __all__ = ["Births", "Plan", "Spots", "Text"]
 
 
@@ -46,29 +44,30 @@ class Plan(NamedTuple):
 
 
 class Text:
-    """One slot a byte; a token lives in the slot of its first byte, and links skip the other slots.
+    """One slot a token at the start; a later token lives in the slot of its first part, and links skip the others.
 
     The slot after the last is a wall: the neighbour of every word's ends.
     """
 
-    def __init__(self, counts: WordCounts) -> None:
-        size = len(counts.data)
-        lengths = np.diff(counts.offsets)
+    def __init__(self, tokens: np.ndarray, offsets: np.ndarray, counts: np.ndarray) -> None:
+        """Take words tokens[offsets[w] : offsets[w + 1]], bytes or int32, that occur counts[w] (int64) times each."""
+        size = len(tokens)
+        lengths = np.diff(offsets)
         self.wall = size
         # (size + 1,) each: token, slots of the next and of the previous token, pair that starts here (-1: none), word,
         # and how often the word occurs
-        self.tokens = np.append(counts.data, 0).astype(np.int32)
+        self.tokens = np.append(tokens, 0).astype(np.int32)
         self.nexts = np.arange(1, size + 2, dtype=np.int32)
         self.previous = np.arange(-1, size, dtype=np.int32)
         self.pairs = np.full(size + 1, -1, np.int32)
         self.words = np.append(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths), np.int32(-1))
-        self.weights = np.append(np.repeat(counts.counts, lengths), 0)
-        self.nexts[counts.offsets[1:] - 1] = size
-        self.previous[counts.offsets[:-1]] = size
+        self.weights = np.append(np.repeat(counts, lengths), 0)
+        self.nexts[offsets[1:] - 1] = size
+        self.previous[offsets[:-1]] = size
         self._ranks = np.full(size + 1, -1, np.int32)  # scratch: all -1 between calls
 
     def all_births(self) -> Births:
-        """Return all pairs of bytes."""
+        """Return all pairs that there are before anything is merged."""
         slots = np.flatnonzero(self.nexts[:-1] != self.wall).astype(np.int32)
         zeros = np.zeros(len(slots), np.int32)
         return Births(self.tokens[slots], self.tokens[slots + 1], zeros, slots, zeros.astype(bool))

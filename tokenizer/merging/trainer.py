@@ -21,11 +21,12 @@ import numpy as np
 
 from tokenizer.counting.counts import WordCounts
 from tokenizer.errors import TokenizerError
+from tokenizer.merging.known import known_lengths, make_text
 from tokenizer.merging.pairs import PairRows, Pairs
 from tokenizer.merging.priorities import make_priority, resolve_priority
 from tokenizer.merging.queue import Queue
 from tokenizer.merging.sources import Sources
-from tokenizer.merging.text import Births, Plan, Text
+from tokenizer.merging.text import Births, Plan
 from tokenizer.merging.ties import Ties
 from tokenizer.progress import Progress
 
@@ -39,7 +40,7 @@ _MAX_CANDIDATES = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Merges:
-    """Merges in the order in which they were made; merge m makes token 256 + m."""
+    """Merges in the order in which they were made; merge m makes token 256 + m, or that many after the last known."""
 
     pairs: np.ndarray
     """int32[merges, 2]: the ids of the parts."""
@@ -62,6 +63,7 @@ def merge_words(
     min_languages: int = 1,
     ties: str = "ids",
     max_token_length: int | None = None,
+    known_pairs: np.ndarray | None = None,
     progress: Progress | None = None,
 ) -> Merges:
     """Make up to `num_merges` merges; fewer when no pair of positive priority is left.
@@ -74,6 +76,9 @@ def merge_words(
         min_languages: The same for languages.
         ties: Which of equal priorities is first, one of TIES.
         max_token_length: Pairs that would make a longer token, in bytes, are left aside.
+        known_pairs: int32[known, 2], merges to go on from: the words start as these encode them, and the result begins
+            with token 256 + known. From the merges of an earlier training on the same words, it is what that training
+            would have made next.
         progress: Called as progress("merge pairs", merges, num_merges).
     """
     if len(counts.data) > _MAX_BYTES:
@@ -84,7 +89,8 @@ def merge_words(
     name = resolve_priority(
         priority, num_repositories=len(counts.repository_names), num_languages=len(counts.language_names)
     )
-    trainer = _Trainer(counts, num_merges, name, min_repositories, min_languages, Ties(ties), max_token_length)
+    known = np.zeros((0, 2), np.int32) if known_pairs is None else known_pairs
+    trainer = _Trainer(counts, known, num_merges, name, min_repositories, min_languages, Ties(ties), max_token_length)
     while trainer.merge_batch():
         if progress:
             progress("merge pairs", trainer.num_merges, num_merges)
@@ -95,6 +101,7 @@ class _Trainer:
     def __init__(
         self,
         counts: WordCounts,
+        known_pairs: np.ndarray,
         num_merges: int,
         priority: str,
         min_repositories: int,
@@ -104,7 +111,7 @@ class _Trainer:
     ) -> None:
         sources = Sources(counts)
         self._priority = make_priority(priority, sources.num_repositories)
-        self._text = Text(counts)
+        self._text = make_text(counts, known_pairs)
         self._pairs = Pairs(self._text, sources, self._priority, ties)
         self._queue = Queue(self._pairs, has_fixed_keys=not ties.is_first)
         self._ties = ties
@@ -117,11 +124,13 @@ class _Trainer:
         self._num_skipped = 0
         self._limit = _MIN_CANDIDATES
         self._merged: list[PairRows] = []
-        # By token: R and L when it was made, and length in bytes. R and L of bytes are bounds.
-        num_tokens = NUM_BYTES + min(num_merges, len(counts.data)) + _MAX_CANDIDATES
+        # By token: R and L when it was made, and length in bytes. R and L of bytes and of known tokens are bounds.
+        self._first_token = NUM_BYTES + len(known_pairs)
+        num_tokens = self._first_token + min(num_merges, len(counts.data)) + _MAX_CANDIDATES
         self._repositories = np.full(num_tokens, sources.num_repositories, np.int64)
         self._languages = np.full(num_tokens, sources.num_languages, np.int64)
         self._lengths = np.ones(num_tokens, np.int64)
+        self._lengths[: self._first_token] = known_lengths(known_pairs)
         births = self._text.all_births()
         self._add(self._group(births, _sort(births)))
 
@@ -144,12 +153,12 @@ class _Trainer:
         rows = self._pairs.take(numbers)
         is_skipped = (rows.repositories < self._min_repositories) | (rows.languages < self._min_languages)
         # tokens: (candidates,), what each would make, if it is not skipped
-        tokens = (NUM_BYTES - 1 + self.num_merges + np.cumsum(~is_skipped)).astype(np.int32)
+        tokens = (self._first_token - 1 + self.num_merges + np.cumsum(~is_skipped)).astype(np.int32)
         self._describe(tokens[~is_skipped], rows.take(~is_skipped))
         spots = self._pairs.find(numbers)
         cut = min(
             self._text.find_conflict(spots, len(numbers)),
-            int(np.searchsorted(tokens, NUM_BYTES - 1 + self._num_wanted)) + 1,
+            int(np.searchsorted(tokens, self._first_token - 1 + self._num_wanted)) + 1,
         )
         spots = spots.keep((~is_skipped & (np.arange(len(numbers)) < cut))[spots.ranks])
         spots = self._text.every_other(spots, rows.lefts == rows.rights)
