@@ -1,0 +1,108 @@
+"""A figure as SVG text: the page's colour for text and axes, the same bytes every time, matplotlib hidden behind it."""
+
+import html
+import io
+import re
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tokenizer.measures.spelling import show_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["COLOURS", "INK", "draw", "label_number", "use_log_axis"]
+
+COLOURS = ("#3b82c4", "#e07b39", "#3a9d6e", "#c75a9b", "#8a6fd1", "#b8952b", "#4aa3b5", "#d0545a")
+"""Of series, in order, over again when there are more; legible on white and on near black."""
+
+WIDTH_INCHES = 5.2  # as wide as a phone at its own text size; wider pages put two beside each other
+INK = "#010203"
+"""The page's colour of text, for what is drawn: it stands for `currentColor`, which matplotlib does not know."""
+
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tokenizer",
+    "text.parse_math": False,  # a name may hold dollar signs
+    "font.size": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10.0,
+    "axes.titlelocation": "left",
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.alpha": 0.15,
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    **dict.fromkeys(
+        ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color"), INK
+    ),
+}
+
+
+def draw(
+    title: str, paint: Callable[["Axes"], None], *, x_label: str = "", y_label: str = "", height: float = 3.3
+) -> str:
+    """Draw one pair of axes into SVG text that fits into a page.
+
+    Args:
+        title: Stands above, and is what a reader who does not see hears.
+        paint: Draws on the axes; what it gives a label enters the legend.
+        x_label: Below the axes.
+        y_label: Beside the axes.
+        height: In inches; the width is WIDTH_INCHES.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+        # The browser has fonts that matplotlib has not, and is who shows the text.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+        axes = figure.add_subplot()
+        paint(axes)
+        axes.set_title(show_text(title))
+        axes.set_xlabel(show_text(x_label))
+        axes.set_ylabel(show_text(y_label))
+        handles, labels = axes.get_legend_handles_labels()
+        if len(labels) > 1:
+            names = [show_text(label) for label in labels]
+            columns = max(1, min(len(names), 90 // (max(map(len, names)) + 6)))
+            figure.legend(handles, names, loc="outside lower center", ncols=columns)
+        buffer = io.StringIO()
+        nothing: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    return _inline(buffer.getvalue(), title)
+
+
+def _inline(svg: str, title: str) -> str:
+    """Make a drawing part of a page: no prologue, size by the page, its colour, a name."""
+    svg = svg[svg.index("<svg") :].strip().replace(INK, "currentColor")
+    head, _, rest = svg.partition(">")
+    head = re.sub(r' (width|height|version|xmlns)="[^"]*"', "", head)
+    name = html.escape(show_text(title))
+    return f'{head} xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{name}">{rest}'
+
+
+def label_number(value: float, _position: float = 0) -> str:
+    """Write a tick's number briefly.
+
+    >>> [label_number(value) for value in (0, 0.5, 1000, 32768, 2.5e6, 1e-5)]
+    ['0', '0.5', '1k', '32.8k', '2.5M', '1e-05']
+    """
+    for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{suffix}"
+    return f"{value:.3g}"
+
+
+def use_log_axis(axes: "Axes", *names: str) -> None:
+    """Make axes ("x", "y") logarithmic, with plain numbers at the powers of ten."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    for name in names:
+        axes.set(**{f"{name}scale": "log"})
+        axis = getattr(axes, f"{name}axis")
+        axis.set_major_formatter(FuncFormatter(label_number))
+        axis.set_minor_formatter(NullFormatter())
