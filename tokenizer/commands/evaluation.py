@@ -1,0 +1,121 @@
+"""``evaluate``: tokenizers measured on documents, side by side."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenizer.corpus.config import CorpusConfig
+from tokenizer.errors import TokenizerError
+from tokenizer.options import OptionParser, add_option, add_options, field_docs, take_options
+
+if TYPE_CHECKING:
+    from tokenizer.corpus import Document
+    from tokenizer.measures.page import Table
+    from tokenizer.progress import Progress
+    from tokenizer.vocabulary import Tokenizer
+
+__all__ = ["add_commands"]
+
+
+def add_commands(parser: OptionParser) -> None:
+    """Add ``evaluate``."""
+    usage = "TOKENIZER... --on PATH..."
+    evaluate = parser.add_command("evaluate", _evaluate, usage, "Measure tokenizers on documents, and compare them.")
+    kinds = "Folder of a tokenizer, tokenizer.json of byte-level BPE or its folder, or a file of tiktoken ranks."
+    evaluate.add_argument("tokenizers", nargs="+", metavar="TOKENIZER", help=kinds)
+    evaluate.add_argument("--on", nargs="+", required=True, metavar="PATH", help=field_docs(CorpusConfig)["paths"])
+    # Plain arguments: as a setting, `json` would be seen in "tokenizer.json" of a message.
+    evaluate.add_argument("--json", metavar="FILE", help="Write the measures as JSON, too.")
+    evaluate.add_argument("--page", metavar="FILE.html", help="Write a page with plots, too.")
+    add_option(evaluate, "--pattern", str, "Of tiktoken ranks: a name or a regular expression.", default="gpt4")
+    dropped = "Take a tokenizer that normalises text without that: ids of text in another form then differ."
+    add_option(evaluate, "--drop-normalizer", bool, dropped, default=False)
+    title = "documents (all of them; with a held-out share, those that it holds)"
+    add_options(evaluate, CorpusConfig, title=title, without=("paths",))
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    corpus = take_options(options, CorpusConfig, paths=tuple(options.on))
+    for output in (options.json, options.page):
+        if output is not None and not Path(output).parent.is_dir():
+            raise TokenizerError(f"output must be in a folder that is there, got {output}")
+    from tokenizer.measures.evaluation import evaluate
+    from tokenizer.measures.table import make_tables
+    from tokenizer.progress import show_progress
+
+    tokenizers = _open(options.tokenizers, options.pattern, options.drop_normalizer)
+    skipped: list[str] = []
+    with show_progress() as progress:
+        evaluation = evaluate(tokenizers, _read(corpus, skipped, progress))
+    _show(make_tables(evaluation))
+    if skipped:
+        print(f"left out {len(skipped)} documents; the first: {skipped[0]}", file=sys.stderr)
+    if options.json is not None:
+        import json
+
+        from tokenizer.artefact import write_file
+
+        content = json.dumps(evaluation.to_json(), ensure_ascii=False, indent=1) + "\n"
+        write_file(Path(options.json), content.encode())
+        print(f"wrote {options.json}", file=sys.stderr)
+    if options.page is not None:
+        from tokenizer.measures.evaluation_page import write_evaluation_page
+
+        write_evaluation_page(Path(options.page), evaluation, tokenizers)
+        print(f"wrote {options.page}", file=sys.stderr)
+    return 0
+
+
+def _open(paths: Sequence[str], pattern: str, drop_normalizer: bool) -> dict[str, "Tokenizer"]:
+    """Open tokenizers by name: the last part of each path, or, where two have the same, the paths as given."""
+    from tokenizer.measures.subject import open_subject
+
+    names = [Path(path).name or path for path in paths]
+    if len(set(names)) < len(names):
+        names = list(paths)
+    if len(set(names)) < len(names):
+        raise TokenizerError(f"tokenizers must be different, got {' '.join(names)}")
+    return {
+        name: open_subject(Path(path), pattern=pattern, drop_normalizer=drop_normalizer)
+        for name, path in zip(names, paths, strict=True)
+    }
+
+
+def _read(corpus: CorpusConfig, skipped: list[str], progress: "Progress") -> Iterator["Document"]:
+    """Yield the documents of a corpus, of a held-out share only its own; progress is in bytes of input."""
+    from tokenizer.corpus import is_held_out, list_shards, read_shard
+
+    shards = list_shards(corpus)
+    done, total, num_documents = 0, sum(shard.size for shard in shards), 0
+    for shard in shards:
+        for document in read_shard(shard, corpus, skipped=skipped):
+            if num_documents % 1000 == 0:
+                progress("evaluate", done, total, f"{num_documents:,} documents")
+            if not corpus.held_out_fraction or is_held_out(document, corpus):
+                num_documents += 1
+                yield document
+        done += shard.size
+    progress("evaluate", done, total, f"{num_documents:,} documents")
+
+
+def _show(tables: Sequence["Table"]) -> None:
+    """Print tables: in columns on a terminal, as Markdown elsewhere."""
+    from tokenizer.measures.table import to_markdown
+
+    if not sys.stdout.isatty():
+        print("\n".join(map(to_markdown, tables)), end="")
+        return
+    from rich.console import Console
+    from rich.table import Table as Columns
+    from rich.text import Text
+
+    console = Console()
+    for table in tables:
+        columns = Columns(title=table.caption, title_justify="left")
+        for number, name in enumerate(table.columns):
+            columns.add_column(Text(name), justify="right" if number else "left")
+        for row in table.rows:
+            columns.add_row(*(Text(str(cell)) for cell in row))
+        console.print(columns)
