@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tokenizer.config import SPECIAL_TOKENS, TokenizerConfig
     from tokenizer.corpus import CorpusConfig, Document
     from tokenizer.encoding.streaming import StreamingDecoder
+    from tokenizer.extension import extend
     from tokenizer.progress import Progress, show_progress
     from tokenizer.training import train, train_corpus
     from tokenizer.vocabulary import Tokenizer
@@ -31,6 +32,7 @@ __all__ = [
     "TokenizerConfig",
     "TokenizerError",
     "corpus",
+    "extend",
     "show_progress",
     "train",
     "train_corpus",
@@ -40,6 +42,7 @@ _MODULES = {
     "Tokenizer": "tokenizer.vocabulary",
     "StreamingDecoder": "tokenizer.encoding.streaming",
     "SPECIAL_TOKENS": "tokenizer.config",
+    "extend": "tokenizer.extension",
     "CorpusConfig": "tokenizer.corpus",
     "Document": "tokenizer.corpus",
     "Progress": "tokenizer.progress",

@@ -29,6 +29,8 @@ TOKENIZER = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
 MERGES = "merges.parquet"
 PROVENANCE = "provenance.json"
+COUNTED = ("frequency", "repositories", "languages")
+"""Columns of merges.parquet that tell of a merge when it was made; null: not known."""
 
 
 def check_output(path: Path) -> None:
@@ -133,9 +135,9 @@ def _merges_parquet(tokenizer: Tokenizer) -> bytes:
         "right": tokenizer.ids[tokenizer.pairs[:, 1]],
         "bytes": pa.array([tokenizer.token_bytes[number] for number in tokenizer.ids[256 : 256 + num]], pa.binary()),
     }
-    for name in ("frequency", "repositories", "languages"):
-        known = tokenizer.merges is not None
-        columns[name] = getattr(tokenizer.merges, name) if known else pa.nulls(num, pa.int64())
+    for name in COUNTED:
+        values = np.zeros(num, np.int64) if tokenizer.merges is None else getattr(tokenizer.merges, name)
+        columns[name] = pa.array(values, mask=values == 0)
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink, compression="zstd")
     return sink.getvalue().to_pybytes()
@@ -150,7 +152,7 @@ def _read_merges(path: Path, pairs: np.ndarray, ids: np.ndarray, steps: int) -> 
     columns = {name: table[name].to_numpy() for name in ("left", "right") if name in table.column_names}
     if len(columns) < 2 or not np.array_equal(np.stack([columns["left"], columns["right"]], 1), ids[pairs]):
         raise TokenizerError(f"{path.name} must hold the merges of {TOKENIZER}, got others: {path}")
-    if table["frequency"].null_count:
+    if len(pairs) and table["frequency"].null_count == len(pairs):
         return None
-    frequency, repositories, languages = (table[name].to_numpy() for name in ("frequency", "repositories", "languages"))
-    return Merges(pairs=pairs, frequency=frequency, repositories=repositories, languages=languages, steps=steps)
+    counted = {name: table[name].fill_null(0).to_numpy() for name in COUNTED}
+    return Merges(pairs=pairs, steps=steps, **counted)

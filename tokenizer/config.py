@@ -5,10 +5,13 @@ from typing import Literal, get_args
 
 from tokenizer.errors import TokenizerError
 
-__all__ = ["SPECIAL_TOKENS", "TokenizerConfig"]
+__all__ = ["EXTENSION_SETTINGS", "SPECIAL_TOKENS", "TokenizerConfig"]
 
 SPECIAL_TOKENS: tuple[str, ...] = ("<eot>", "<eod>", "<eos>", "<pad>", "<unk>", "<mask>", "<cls>", "<sep>")
 """Special tokens by default; ``<eod>`` stands before, between and after the documents of a store."""
+
+EXTENSION_SETTINGS = ("priority", "min_repositories", "min_languages", "ties", "max_token_length", "max_words")
+"""Settings with which a tokenizer may be extended; the others stay its own."""
 
 NUM_BYTES = 256
 
@@ -40,6 +43,9 @@ class TokenizerConfig:
     documents, as minbpe does."""
     max_token_length: int | None = None
     """Longest token in bytes; null: no limit."""
+    max_words: int | None = None
+    """Distinct words to keep while counting, to bound memory: when there are more, the rarest are left out and
+    reported, and the result depends on the order of the documents; null: no limit."""
     special_tokens: tuple[str, ...] = SPECIAL_TOKENS
     """Special tokens, at the last ids but for the reserved ones."""
     num_reserved: int = 3
@@ -61,6 +67,8 @@ class TokenizerConfig:
         for name in ("min_repositories", "min_languages"):
             if getattr(self, name) < 1:
                 raise TokenizerError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.max_words is not None and self.max_words < 1:
+            raise TokenizerError(f"max_words must be null or at least 1, got {self.max_words}")
         if self.max_token_length is not None and self.max_token_length < 2:
             raise TokenizerError(f"max_token_length must be null or at least 2 bytes, got {self.max_token_length}")
         if self.num_reserved < 0:

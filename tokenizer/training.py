@@ -4,29 +4,26 @@ import hashlib
 import json
 import logging
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tokenizer.config import TokenizerConfig
-from tokenizer.corpus import CorpusConfig, Document, InputShard, is_held_out, list_shards, read_shard
-from tokenizer.corpus.columns import choose_columns
-from tokenizer.counting.counts import WordCounts, count_words
-from tokenizer.errors import TokenizerError
+from tokenizer.corpus import CorpusConfig, InputShard, list_shards
+from tokenizer.counting.corpus import Counted, count_documents, count_shards
 from tokenizer.merging.priorities import resolve_priority
-from tokenizer.merging.trainer import merge_words
+from tokenizer.merging.trainer import Merges, merge_words
 from tokenizer.progress import Progress
-from tokenizer.splitting.patterns import resolve_pattern
 from tokenizer.vocabulary import Tokenizer
 
-__all__ = ["train", "train_corpus", "train_on_shards"]
+__all__ = ["merge_counted", "train", "train_corpus", "train_on_shards"]
 
 FORMAT = 1
 """Goes up when the same corpus and options give another tokenizer."""
-
-DOCUMENTS_BETWEEN_REPORTS = 1000
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +53,8 @@ def train(
     if isinstance(options.get("special_tokens"), list):
         options["special_tokens"] = tuple(options["special_tokens"])
     config = TokenizerConfig(**options)
-    counts = count_words(_as_sources(documents), config.pattern, progress=progress, processes=processes)
-    return _train_on_words(counts, config, {}, progress)
+    counted = count_documents(documents, config, progress=progress, processes=processes)
+    return _train_on_words(counted, config, progress)
 
 
 def train_corpus(
@@ -86,104 +83,57 @@ def train_on_shards(
     processes: int = 1,
 ) -> Tokenizer:
     """Train on the documents of these shards that are not held out."""
-    resolve_pattern(config.pattern)  # a faulty expression shows before anything is read
-    reading = _Reading(shards, corpus, progress)
-    counts = count_words(reading.documents(), config.pattern, processes=processes)
-    if reading.skipped:
-        log.warning("left out %d documents; the first: %s", len(reading.skipped), reading.skipped[0])
-    if not reading.num_documents:
-        raise TokenizerError("corpus must hold at least one document to train on, got none; see languages and held_out")
-    return _train_on_words(counts, config, {"corpus": reading.summary(_digest(shards, corpus, config))}, progress)
+    counted = count_shards(shards, corpus, config, progress=progress, processes=processes)
+    counted.provenance["corpus"]["digest"] = _digest(shards, corpus, config)
+    return _train_on_words(counted, config, progress)
 
 
-class _Reading:
-    """Reads the training documents of a corpus, and counts them as they pass."""
-
-    def __init__(self, shards: Sequence[InputShard], corpus: CorpusConfig, progress: Progress | None) -> None:
-        self._shards = shards
-        self._corpus = corpus
-        self._progress = progress
-        self.skipped: list[str] = []
-        self.num_documents = 0
-        self.num_held_out = 0
-
-    def documents(self) -> Iterator[Document]:
-        """Yield all documents but the held-out ones; progress is in bytes of input."""
-        done, total = 0, sum(shard.size for shard in self._shards)
-        for shard in self._shards:
-            self._report(done, total)
-            for document in read_shard(shard, self._corpus, skipped=self.skipped):
-                if is_held_out(document, self._corpus):
-                    self.num_held_out += 1
-                else:
-                    self.num_documents += 1
-                    yield document
-                if self.num_documents % DOCUMENTS_BETWEEN_REPORTS == 0:
-                    self._report(done, total)
-            done += shard.size
-        self._report(done, total)
-
-    def _report(self, done: int, total: int) -> None:
-        if self._progress:
-            self._progress("count words", done, total, f"{self.num_documents:,} documents")
-
-    def summary(self, digest: str) -> dict[str, Any]:
-        """What provenance tells of the corpus."""
-        return {
-            "digest": digest,
-            "documents": self.num_documents,
-            "held_out_documents": self.num_held_out,
-            "skipped_documents": len(self.skipped),
-        }
+def _train_on_words(counted: Counted, config: TokenizerConfig, progress: Progress | None) -> Tokenizer:
+    merges, provenance = merge_counted(counted, config, progress=progress)
+    return Tokenizer(merges.pairs, config.all_special_tokens, config.pattern, merges=merges, provenance=provenance)
 
 
-def _train_on_words(
-    counts: WordCounts, config: TokenizerConfig, provenance: dict[str, Any], progress: Progress | None
-) -> Tokenizer:
-    num_repositories, num_languages = len(counts.repository_names), len(counts.language_names)
-    priority = resolve_priority(config.priority, num_repositories=num_repositories, num_languages=num_languages)
+def merge_counted(
+    counted: Counted,
+    config: TokenizerConfig,
+    *,
+    known_pairs: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> tuple[Merges, dict[str, Any]]:
+    """Make the merges that fill a vocabulary, after those that are known (int32[known, 2]).
+
+    Returns them and the provenance of the result. Fewer than wanted, since no pair is left, is logged as a warning.
+    """
+    words = counted.words
+    sources = {"num_repositories": len(words.repository_names), "num_languages": len(words.language_names)}
+    priority = resolve_priority(config.priority, **sources)
+    num_wanted = config.num_merges - (0 if known_pairs is None else len(known_pairs))
     merges = merge_words(
-        counts,
-        num_merges=config.num_merges,
+        words,
+        num_merges=num_wanted,
         priority=priority,
         min_repositories=config.min_repositories,
         min_languages=config.min_languages,
         ties=config.ties,
         max_token_length=config.max_token_length,
+        known_pairs=known_pairs,
         progress=progress,
     )
-    if len(merges.pairs) < config.num_merges:
-        missing = config.num_merges - len(merges.pairs)
+    if missing := num_wanted - len(merges.pairs):
         log.warning(
             "no pair is left to merge: the vocabulary has %d tokens, %d fewer than vocab_size %d",
             config.vocab_size - missing,
             missing,
             config.vocab_size,
         )
-    provenance |= {
+    return merges, counted.provenance | {
         "options": _options(config),
         "priority": priority,
-        "repositories": num_repositories,
-        "languages": num_languages,
+        "repositories": sources["num_repositories"],
+        "languages": sources["num_languages"],
         "steps": merges.steps,
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in ("dyadlm", "numpy")}},
     }
-    return Tokenizer(merges.pairs, config.all_special_tokens, config.pattern, merges=merges, provenance=provenance)
-
-
-def _as_sources(documents: Iterable[Sequence[str] | Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    for number, document in enumerate(documents):
-        if isinstance(document, Mapping):
-            columns = choose_columns(document, CorpusConfig())
-            if isinstance(columns, str):
-                raise TokenizerError(f"{columns}: document {number}")
-            document = [document[name] if name else "" for name in columns]
-        if isinstance(document, str) or len(document) < 3:
-            raise TokenizerError(
-                f"documents must be (text, repository, language) or mappings, got {document!r:.60} as document {number}"
-            )
-        text, repository, language = document[:3]
-        yield text, repository or "", language or ""
 
 
 def _options(config: TokenizerConfig) -> dict[str, Any]:

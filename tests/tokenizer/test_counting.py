@@ -6,6 +6,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenizer.counting import counter
 from tokenizer.counting import counts as counting
 from tokenizer.counting.counts import count_words
 from tokenizer.splitting.patterns import PATTERNS
@@ -62,7 +63,7 @@ def test_counts_do_not_depend_on_batches(monkeypatch):
     documents = [(f"a b{number % 7} c{number % 30}\n", f"r{number % 5}", f"l{number % 3}") for number in range(200)]
     whole = count_words(documents, "gpt4")
     monkeypatch.setattr(counting, "_BATCH_CHARACTERS", 20)
-    monkeypatch.setattr(counting, "_ENTRIES_BEFORE_SORT", 10)
+    monkeypatch.setattr(counter, "_ENTRIES_BEFORE_SORT", 10)
     assert_same(count_words(documents, "gpt4"), whole)
 
 
@@ -78,3 +79,60 @@ def test_progress_ends_with_the_total():
     calls = []
     count_words([("ab", "r", "l"), ("c", "r", "l")], "gpt4", progress=lambda *call: calls.append(call))
     assert calls[-1] == ("count words", 3, 3)
+
+
+def plain_limited(documents, period, max_words):
+    """The rule in dictionaries: after every `period` characters, the rarest words go until half are left."""
+    counted, left_out, characters = {}, [0, 0, 0], 0
+
+    def forget(limit):
+        if len(counted) <= limit:
+            return
+        lowest = next(c for c in sorted(counted.values()) if sum(n > c for n in counted.values()) <= limit)
+        gone = [word for word, count in counted.items() if count <= lowest]
+        left_out[0] += len(gone)
+        left_out[1] += sum(counted.pop(word) for word in gone)
+        left_out[2] += lowest
+
+    for text, *_ in documents:
+        for word in regex.findall(PATTERNS["gpt4"], text):
+            counted[word] = counted.get(word, 0) + 1
+        characters += len(text)
+        if characters >= period:
+            characters = 0
+            if len(counted) > max_words:
+                forget(max_words // 2)
+    forget(max_words)
+    return counted, tuple(left_out)
+
+
+@given(DOCUMENTS, st.integers(1, 30), st.integers(1, 6), st.integers(1, 40))
+def test_a_limit_on_words_leaves_out_the_rarest_whatever_the_batches(documents, period, max_words, batch):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "_PERIOD_CHARACTERS", period)
+        patch.setattr(counting, "_BATCH_CHARACTERS", batch)
+        limited = count_words(documents, "gpt4", max_words=max_words)
+    expected, left_out = plain_limited(documents, period, max_words)
+    words, counts, repositories, languages = tables(limited)
+    assert counts == expected and words == list(expected) and limited.left_out == left_out
+    _, whole, all_repositories, all_languages = reference_tables(documents)
+    assert all(whole[word] - left_out[2] <= counts[word] <= whole[word] for word in words)
+    assert sum(whole.values()) == sum(counts.values()) + left_out[1]
+    assert all(repositories[word] <= all_repositories[word] and repositories[word] for word in words)
+    assert all(languages[word] <= all_languages[word] and languages[word] for word in words)
+
+
+def test_a_limit_that_is_never_passed_changes_nothing():
+    documents = [(f"a b{number % 7} c{number % 30}\n", f"r{number % 5}", f"l{number % 3}") for number in range(200)]
+    assert_same(count_words(documents, "gpt4", max_words=1000), count_words(documents, "gpt4"))
+
+
+@pytest.mark.slow
+def test_a_limit_gives_the_same_words_for_any_number_of_processes(monkeypatch):
+    documents = [(f"a b{number % 7} c{number}\n", f"r{number % 5}", f"l{number % 3}") for number in range(400)]
+    monkeypatch.setattr(counting, "_PERIOD_CHARACTERS", 700)
+    alone = count_words(documents, "gpt4", max_words=40)
+    assert alone.left_out.words > 100
+    for task in (100, 900):
+        monkeypatch.setattr(counting, "_TASK_CHARACTERS", task)
+        assert_same(count_words(documents, "gpt4", max_words=40, processes=2), alone)

@@ -63,7 +63,7 @@ def test_a_corpus_gives_the_tokenizer_of_its_documents(corpus, documents, tmp_pa
 
 def test_the_second_time_opens_the_first_result(corpus, tmp_path, monkeypatch):
     made = train_corpus(corpus, CONFIG, cache=tmp_path / "cache")
-    monkeypatch.setattr(training, "count_words", None)  # nothing is counted any more
+    monkeypatch.setattr(training, "count_shards", None)  # nothing is counted any more
     assert train_corpus(corpus, CONFIG, cache=tmp_path / "cache").fingerprint == made.fingerprint
 
 
@@ -97,6 +97,24 @@ def test_what_was_left_out_is_counted_and_said(corpus, tmp_path, caplog):
         made = train_corpus(skipping, CONFIG, cache=tmp_path / "cache")
     assert made.provenance["corpus"]["skipped_documents"] == 1
     assert "left out 1 documents" in caplog.text and "bad.py" in caplog.text
+
+
+def test_a_limit_on_words_is_kept_and_told(corpus, documents, tmp_path, caplog):
+    limited = TokenizerConfig(vocab_size=300, num_reserved=1, max_words=20)
+    made = train_corpus(corpus, limited, cache=tmp_path / "cache")
+    left_out = made.provenance["left_out"]
+    assert left_out["words"] > 0 and left_out["occurrences"] >= left_out["words"]
+    assert f"max_words 20 left out {left_out['words']} words that occurred" in caplog.text
+    assert "left_out" not in train(documents, vocab_size=300, max_words=10_000).provenance
+
+
+def test_a_held_out_share_far_from_what_was_asked_is_said(corpus, tmp_path, caplog):
+    for seed, fraction in ((0, 0.01), (1, 0.5)):
+        config = CorpusConfig(paths=corpus.paths, held_out_fraction=fraction, held_out_seed=seed)
+        train_corpus(config, CONFIG, cache=tmp_path / "cache")
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == [
+        "held_out_fraction 0.01 held out 0 of the documents (0 of 24)"
+    ]
 
 
 def test_progress_goes_from_nothing_to_all(corpus, tmp_path):
@@ -145,6 +163,7 @@ def test_killed_anywhere_and_run_again_gives_the_same_bytes(corpus, tmp_path, nu
         ({"priority": "F*R"}, "priority must be one of auto, F, .* got 'F.R'"),
         ({"ties": "best"}, "ties must be one of ids, hf, first, got 'best'"),
         ({"min_repositories": 0}, "min_repositories must be at least 1, got 0"),
+        ({"max_words": 0}, "max_words must be null or at least 1, got 0"),
         ({"max_token_length": 1}, "max_token_length must be null or at least 2 bytes, got 1"),
         ({"num_reserved": -1}, "num_reserved must be at least 0, got -1"),
         ({"special_tokens": ("<a>", "<a>")}, "special_tokens must be different and not empty"),

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenizer.encoding.pair_ranks import PairRanks
-from tokenizer.encoding.word_encoding import encode_words
 from tokenizer.errors import TokenizerError
 from tokenizer.interchange.tiktoken_ranks import pairs_of_ranks
+from tokenizer.merging.known import find_cut_tokens
 from tokenizer.merging.ties import byte_alphabet
-from tokenizer.ragged import offsets_of
 from tokenizer.splitting.patterns import PATTERNS
 
 if TYPE_CHECKING:
@@ -57,8 +55,8 @@ def from_tokenizer_json(
             raise RefusalError(f"{len(extra)} tokens that no merge makes, as {min(extra)!r}")
         if not np.array_equal(np.sort(ids), np.arange(len(ids))):
             raise RefusalError(f"{len(ids)} tokens with ids up to {ids.max()}, so with gaps")
-        if model.get("ignore_merges"):
-            _check_whole_words(pairs, tokens)
+        if model.get("ignore_merges") and (cut := find_cut_tokens(pairs)).size:
+            raise RefusalError(f"ignore_merges with a token that merges do not make, {tokens[cut[0]]!r}")
     except RefusalError as refusal:
         raise TokenizerError(f"tokenizer.json must be byte-level BPE, got {refusal}: {path}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -103,16 +101,6 @@ def _read_merges(merges: list[tuple[str, ...]]) -> tuple[np.ndarray, list[str]]:
     if is_late.any() or len(places) != NUM_BYTES + len(made):
         raise RefusalError("a merge of tokens that are made later")
     return pairs, letters + made
-
-
-def _check_whole_words(pairs: np.ndarray, tokens: list[str]) -> None:
-    """Refuse a vocabulary in which a word that is a token is merged into something else."""
-    byte_of = {letter: byte for byte, letter in enumerate(byte_alphabet())}
-    lengths = np.array([len(token) for token in tokens])
-    data = np.array([byte_of[letter] for token in tokens for letter in token], np.uint8)
-    _, offsets = encode_words(data, offsets_of(lengths), PairRanks(pairs))
-    if (split := np.flatnonzero(np.diff(offsets) > 1)).size:
-        raise RefusalError(f"ignore_merges with a token that merges do not make, {tokens[split[0]]!r}")
 
 
 def _read_pattern(pre_tokenizer: dict[str, Any]) -> str:

@@ -38,9 +38,14 @@ def import_tiktoken(path: Path, pattern: str, special_tokens: Sequence[str]) -> 
     from tokenizer.vocabulary import Tokenizer
 
     ranks = _read_ranks(path)
-    num_learned = len(ranks)
-    if sorted(ranks.values()) != list(range(num_learned)):
-        raise TokenizerError(f"ranks must be 0 to {num_learned - 1}, each once, got others: {path}")
+    numbers = sorted(ranks.values())
+    # Ranks that the file leaves out belong to special tokens, as in a tokenizer that was extended.
+    special_ids = sorted({*range(len(ranks) + len(special_tokens))} - {*numbers})
+    if min(numbers, default=0) < 0 or len({*numbers}) < len(numbers) or len(special_ids) != len(special_tokens):
+        raise TokenizerError(
+            f"ranks must be 0 to {len(ranks) - 1}, each once, but for those of special tokens, got others; "
+            f"--special-tokens names them: {path}"
+        )
     if missing := [byte for byte in range(NUM_BYTES) if bytes([byte]) not in ranks]:
         raise TokenizerError(f"ranks must hold all 256 bytes, got none for byte 0x{missing[0]:02x}: {path}")
     learned = sorted((token for token in ranks if len(token) > 1), key=ranks.__getitem__)
@@ -49,7 +54,7 @@ def import_tiktoken(path: Path, pattern: str, special_tokens: Sequence[str]) -> 
     except ValueError as fault:
         raise TokenizerError(f"ranks must be byte-level BPE, got {fault}: {path}") from None
     ids = [ranks[bytes([byte])] for byte in range(NUM_BYTES)] + [ranks[token] for token in learned]
-    ids += range(num_learned, num_learned + len(special_tokens))
+    ids += special_ids
     return Tokenizer(pairs, special_tokens, pattern, ids=np.array(ids), provenance={"imported": path.name})
 
 

@@ -6,8 +6,9 @@ from tokenizer.counting.counts import WordCounts
 from tokenizer.encoding.pair_ranks import PairRanks
 from tokenizer.encoding.word_encoding import encode_words
 from tokenizer.merging.text import Text
+from tokenizer.ragged import offsets_of
 
-__all__ = ["known_lengths", "make_text"]
+__all__ = ["find_cut_tokens", "known_lengths", "make_text"]
 
 NUM_BYTES = 256
 
@@ -30,3 +31,17 @@ def known_lengths(known_pairs: np.ndarray) -> list[int]:
     for left, right in known_pairs.tolist():
         lengths.append(lengths[left] + lengths[right])
     return lengths
+
+
+def find_cut_tokens(known_pairs: np.ndarray) -> np.ndarray:
+    """Return the tokens (int64, rising) that their merges never make from their own bytes alone.
+
+    >>> find_cut_tokens(np.array([[97, 98], [98, 99], [97, 257]]))  # abc becomes ab, c
+    array([258])
+    """
+    tokens = [bytes([byte]) for byte in range(NUM_BYTES)]
+    for left, right in known_pairs.tolist():
+        tokens.append(tokens[left] + tokens[right])
+    offsets = offsets_of(np.array(known_lengths(known_pairs)))
+    _, encoded = encode_words(np.frombuffer(b"".join(tokens), np.uint8), offsets, PairRanks(known_pairs))
+    return np.flatnonzero(np.diff(encoded) > 1)

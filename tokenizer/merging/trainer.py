@@ -45,7 +45,7 @@ class Merges:
     pairs: np.ndarray
     """int32[merges, 2]: the ids of the parts."""
     frequency: np.ndarray
-    """int64[merges]: F of the pair when it was merged."""
+    """int64[merges]: F of the pair when it was merged; 0: not known, since it was made elsewhere."""
     repositories: np.ndarray
     """int64[merges]: R, likewise."""
     languages: np.ndarray
