@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tokenizer.commands import coding, evaluation, exchange, training
+from tokenizer.commands import coding, evaluation, exchange, pruning, training
 from tokenizer.errors import TokenizerError
 from tokenizer.options import OptionParser, run_command
 
@@ -20,6 +20,6 @@ def _make_parser() -> OptionParser:
     parser = OptionParser(
         prog="python -m tokenizer", description="Train and use BPE and source-attributed BPE tokenizers."
     )
-    for module in (training, coding, evaluation, exchange):
+    for module in (training, coding, evaluation, pruning, exchange):
         module.add_commands(parser)
     return parser

@@ -1,0 +1,104 @@
+"""``prune``: a smaller tokenizer from a large one, and what that costs."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tokenizer.commands.documents import DocumentReader, add_documents
+from tokenizer.errors import TokenizerError
+from tokenizer.options import OptionParser, add_option
+
+if TYPE_CHECKING:
+    from tokenizer.measures.pruning import CurvePoint
+    from tokenizer.vocabulary import Tokenizer
+
+__all__ = ["add_commands"]
+
+NUM_CURVE_POINTS = 17
+
+
+def add_commands(parser: OptionParser) -> None:
+    """Add ``prune``."""
+    usage = "DIR --output DIR --vocab-size N"
+    prune = parser.add_command("prune", _prune, usage, "Take merges from a tokenizer until it has N tokens.")
+    prune.add_argument("tokenizer", metavar="DIR", help="Folder of the tokenizer.")
+    add_option(prune, "--output", str, "Folder to write the smaller tokenizer to.", metavar="DIR")
+    add_option(prune, "--vocab-size", int, "Tokens to keep, bytes and special tokens too.")
+    ways = "Which merges go: end takes the last; leaves, of the tokens that are part of no other, the rarest in --on."
+    add_option(prune, "--by", Literal["end", "leaves"], ways, default="end")
+    add_documents(prune, "Documents that say how rare tokens are, and what is lost.")
+    curve = "Compression at sizes between, pruned both ways, to write as a page or as JSON."
+    prune.add_argument("--curve", metavar="FILE.html|FILE.json", help=curve)
+    other = "Documents to measure the curve on (those of --on chose the leaves, which flatters them). Default: --on."
+    prune.add_argument("--curve-on", nargs="+", default=[], metavar="PATH", help=other)
+    sizes = f"Sizes of the curve. Empty: {NUM_CURVE_POINTS} from --vocab-size to the whole."
+    add_option(prune, "--curve-sizes", tuple[int, ...], sizes, default=())
+
+
+def _prune(options: argparse.Namespace) -> int:
+    _check(options)
+    from tokenizer.artefact import check_output
+    from tokenizer.counting.counts import count_words
+    from tokenizer.measures.pruning import check_sizes, prune, pruning_curve, spread_sizes
+    from tokenizer.progress import show_progress
+    from tokenizer.vocabulary import Tokenizer
+
+    check_output(Path(options.output))
+    original = Tokenizer.load(options.tokenizer)
+    check_sizes(original, [options.vocab_size, *options.curve_sizes])
+    chosen, measured = DocumentReader(options, options.on), DocumentReader(options, options.curve_on)
+    counts, measured_on = None, None
+    with show_progress() as progress:
+        if options.on:
+            counts = count_words(chosen.read(progress), original.pattern)
+        if options.curve_on:
+            measured_on = count_words(measured.read(progress, "read documents of the curve"), original.pattern)
+        pruned = prune(original, options.vocab_size, by=options.by, counts=counts)
+        curves = {}
+        if options.curve and counts:
+            sizes = options.curve_sizes or spread_sizes(original, options.vocab_size, NUM_CURVE_POINTS)
+            whole = [*sizes, original.vocab_size]
+            for by in ("end", "leaves"):
+                curves[by] = pruning_curve(original, counts, whole, by=by, measured_on=measured_on, progress=progress)
+    pruned.save(options.output)
+    chosen.report_skipped()
+    measured.report_skipped()
+    if curves:
+        _write_curves(options, original, curves)
+    print(f"wrote {options.output}: {pruned.vocab_size} of {original.vocab_size} tokens, {pruned.fingerprint}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.by == "leaves" and not options.on:
+        raise TokenizerError("--on must name documents for --by leaves, got none; leaves go by how rare they are there")
+    if not options.curve:
+        return
+    if not options.on:
+        raise TokenizerError("--on must name documents for --curve, got none; it tells what they lose")
+    if Path(options.curve).suffix not in (".html", ".json"):
+        raise TokenizerError(f"--curve must be a file ending in .html or .json, got {options.curve}")
+    if not Path(options.curve).parent.is_dir():
+        raise TokenizerError(f"--curve must be in a folder that is there, got {options.curve}")
+
+
+def _write_curves(options: argparse.Namespace, original: "Tokenizer", curves: dict[str, list["CurvePoint"]]) -> None:
+    from tokenizer.artefact import write_file
+    from tokenizer.measures.page import write_page
+    from tokenizer.measures.pruning_report import curves_json, curves_sections, curves_table
+    from tokenizer.measures.table import to_markdown
+
+    on = [Path(path).name for path in options.curve_on or options.on]
+    if options.curve.endswith(".json"):
+        content = {"fingerprint": original.fingerprint, "on": on, "curves": curves_json(curves)}
+        write_file(Path(options.curve), (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
+    else:
+        notes = [
+            f"{', '.join(on)}, encoded by vocabularies from which merges were taken.",
+            "end: the last merges go first. leaves: of the tokens that are part of no other, the rarest goes first.",
+        ]
+        write_page(options.curve, f"Pruning {Path(options.tokenizer).name}", curves_sections(curves, notes))
+    print(to_markdown(curves_table(curves)))
+    print(f"wrote {options.curve}", file=sys.stderr)
