@@ -13,7 +13,7 @@ PAIRS = np.array([[97, 98], [97, 97], [256, 97], [257, 256], [258, 99], [99, 99]
 
 
 def merge_one_by_one(word, probability, seed, text_number):
-    """subword-nmt: draw for every pair, merge the best of what is left wherever it was not left out, again."""
+    """Algorithm 1 of the paper: draw for every pair, merge the best of those offered, again while there is one."""
     ranks = {tuple(pair): rank for rank, pair in enumerate(PAIRS.tolist())}
     symbols = list(word)
     chances = make_dropout(probability, seed, np.array([0, len(word)]), text_number)
@@ -25,15 +25,9 @@ def merge_one_by_one(word, probability, seed, text_number):
         ]
         if not offered:
             break
-        best, last = min(offered)[0], -2
-        merged = []
-        for rank, at in offered:
-            if rank == best and at > last + 1:
-                merged.append(at)
-                last = at
-        for at in reversed(merged):
-            symbols[at : at + 2] = [256 + best]
-            del places[at + 1]
+        best, at = min(offered)
+        symbols[at : at + 2] = [256 + best]
+        del places[at + 1]
     return symbols
 
 

@@ -9,13 +9,12 @@ from tokenizer.ragged import offsets_of
 
 __all__ = ["WordTable"]
 
-# A word of at most 7 bytes is its own key: the bytes, and the length on top. A longer one gets a hash under a top
-# byte that no length uses, and is compared byte by byte.
+# A word of at most 7 bytes is its own key: the length in the lowest byte, and the bytes from the top. A longer one gets
+# a hash over a lowest byte that no length uses, and is compared byte by byte.
 _EXACT_BYTES = 7
-_LONG = np.uint64(0xFF << 56)
-_MASKS = np.array([(1 << 8 * length) - 1 for length in range(8)], np.uint64)
-_TAGS = np.array([length << 56 for length in range(8)], np.uint64)
+_LONG = np.uint64(0xFF)
 _CHUNKED_BYTES = 64  # longer words are rare; they are hashed and compared one at a time
+_SLOTS_PER_WORD = 4  # at least
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIXER = np.uint64(0xC2B2AE3D27D4EB4F)
 
@@ -35,8 +34,8 @@ class WordTable:
         self._lengths = np.zeros(1 << 10, np.int64)
         self._firsts = np.zeros(1 << 10, np.uint64)
         self._lasts = np.zeros(1 << 10, np.uint64)
-        self._slot_keys = np.zeros(1 << 11, np.uint64)
-        self._slot_words = np.zeros(1 << 11, np.int64)
+        self._slot_keys = np.zeros(1 << 14, np.uint64)
+        self._slot_words = np.zeros(1 << 14, np.int32)
 
     @property
     def data(self) -> np.ndarray:
@@ -54,16 +53,20 @@ class WordTable:
         `data` is uint8, `starts` is int64[words + 1], rising: words are not empty.
         """
         batch = _make_batch(data, starts)
-        words = self._find(batch)
+        words = self._find(batch).astype(np.int64)
         # One round adds all new words, but for two whose 56-bit hashes are equal: the second waits for the next.
         while len(unknown := np.flatnonzero(words < 0)):
             rest = batch.take(unknown)
-            self._append(rest.take(_first_of_each(rest.keys)))
-            words[unknown] = self._find(rest)
+            firsts, groups = _group_keys(rest.keys)
+            added = groups + self.size
+            self._append(rest.take(firsts))
+            is_right = np.ones(len(unknown), bool)
+            self._reject(is_right, rest, added)
+            words[unknown[is_right]] = added[is_right]
         return words
 
     def _find(self, batch: "_Batch") -> np.ndarray:
-        """Return the number of each word (int64), -1 for those that are unknown."""
+        """Return the number of each word (int32), -1 for those that are unknown."""
         slots = self._first_slots(batch.keys)
         slot_keys = self._slot_keys.take(slots)
         found = self._slot_words.take(slots)
@@ -84,7 +87,7 @@ class WordTable:
 
     def _reject(self, is_right: np.ndarray, batch: "_Batch", words: np.ndarray) -> None:
         """Clear `is_right` where a long word is not, byte by byte, the word whose number is given."""
-        suspects = np.flatnonzero(is_right & (batch.keys >= _LONG))
+        suspects = np.flatnonzero(is_right & (batch.lengths > _EXACT_BYTES))
         if len(suspects) == 0:
             return
         heads, lengths, words = batch.starts[suspects], batch.lengths[suspects], words[suspects]
@@ -123,10 +126,10 @@ class WordTable:
         self._lasts[added] = chunks[np.maximum(batch.starts + batch.lengths - 8, 0)]
         new = np.arange(self.size, size)
         self.size = size
-        if 2 * size > len(self._slot_keys):
-            capacity = len(_grown(self._slot_keys, 2 * size + 1))
+        if _SLOTS_PER_WORD * size > len(self._slot_keys):
+            capacity = len(_grown(self._slot_keys, 2 * _SLOTS_PER_WORD * size))
             self._slot_keys = np.zeros(capacity, np.uint64)
-            self._slot_words = np.zeros(capacity, np.int64)
+            self._slot_words = np.zeros(capacity, np.int32)
             new = np.arange(size)
         self._place(new)
 
@@ -153,7 +156,7 @@ class _Batch(NamedTuple):
     padded: np.ndarray  # uint8: their bytes somewhere in it, and 8 more at its end
     starts: np.ndarray  # int64[words]
     lengths: np.ndarray  # int64[words]
-    keys: np.ndarray  # uint64[words], never 0: equal for equal words; equal ones below _LONG mean equal words
+    keys: np.ndarray  # uint64[words], never 0: equal for equal words; equal ones of short words mean equal words
 
     def take(self, chosen: np.ndarray) -> "_Batch":
         return _Batch(self.padded, self.starts[chosen], self.lengths[chosen], self.keys[chosen])
@@ -163,10 +166,9 @@ def _make_batch(data: np.ndarray, starts: np.ndarray) -> _Batch:
     padded = np.concatenate((data, np.zeros(8, np.uint8)))
     chunks = _chunks(padded)
     starts, lengths = starts[:-1], np.diff(starts)
-    exact = np.minimum(lengths, _EXACT_BYTES)
-    keys = chunks[starts]
-    keys &= _MASKS.take(exact)
-    keys |= _TAGS.take(exact)
+    exact = np.minimum(lengths, _EXACT_BYTES).view(np.uint64)
+    keys = chunks[starts] << (np.uint64(64) - (exact << np.uint64(3)))
+    keys |= exact
     long = np.flatnonzero(lengths > _EXACT_BYTES)
     keys[long] = _hash(padded, chunks, starts[long], lengths[long]) | _LONG
     return _Batch(padded, starts, lengths, keys)
@@ -194,12 +196,22 @@ def _chunks(data: np.ndarray) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(data[:8].view("<u8"), (len(data) - 7,), (1,))
 
 
-def _first_of_each(keys: np.ndarray) -> np.ndarray:
-    """Return the sorted indices of the first occurrence of each key."""
-    order = np.argsort(keys, kind="stable")
-    is_first = np.ones(len(keys), bool)
-    is_first[1:] = np.diff(keys[order]) != 0
-    return np.sort(order[is_first])
+def _group_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first index of each distinct key, rising (int64), and for every key the place of its own in these.
+
+    >>> _group_keys(np.array([7, 5, 7]))
+    (array([0, 1]), array([0, 1, 0]))
+    """
+    order = np.argsort(keys)
+    is_start = np.ones(len(keys), bool)
+    is_start[1:] = np.diff(keys[order]) != 0
+    firsts = np.minimum.reduceat(order, np.flatnonzero(is_start))
+    by_place = np.argsort(firsts)
+    places = np.empty_like(by_place)
+    places[by_place] = np.arange(len(by_place))
+    groups = np.empty_like(order)
+    groups[order] = places[np.cumsum(is_start) - 1]
+    return firsts[by_place], groups
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:

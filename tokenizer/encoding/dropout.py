@@ -1,6 +1,8 @@
 """BPE-dropout: pairs are left out of rounds of merging at random, so that a word comes in many pieces.
 
-Provilkov et al. 2020, as in subword-nmt. What is drawn is a function of the seed and the place in the texts alone.
+Provilkov et al. 2020, Algorithm 1: a round offers each pair that could be merged with probability 1 - p, makes the best
+merge of those offered, and a word ends with the round that offers none. What is drawn is a function of the seed and the
+place in the texts alone.
 """
 
 from typing import NamedTuple
@@ -16,16 +18,12 @@ class Dropout(NamedTuple):
     """Chances of pairs: a hash of the left symbol's key and of the round decides whether the pair is left out."""
 
     probability: float
-    keys: np.ndarray  # uint64[symbols], each that of the symbol's first byte
+    keys: np.ndarray  # uint64[...], each that of the symbol's first byte
 
-    def drop(self, pair_ranks: np.ndarray, number: int) -> np.ndarray:
-        """Return the ranks (int32[symbols]) with NO_RANK at the pairs that round `number` leaves out."""
+    def drop(self, pair_keys: np.ndarray, number: int) -> np.ndarray:
+        """Return the keys (int32, of the shape of `keys`) with NO_RANK at the pairs that round `number` leaves out."""
         hashes = _mix(self.keys + np.uint64(number))
-        return np.where((hashes >> np.uint64(11)) * 2.0**-53 < self.probability, NO_RANK, pair_ranks)
-
-    def take(self, chosen: np.ndarray) -> "Dropout":
-        """Keep some symbols (bool[symbols])."""
-        return Dropout(self.probability, self.keys[chosen])
+        return np.where((hashes >> np.uint64(11)) * 2.0**-53 < self.probability, NO_RANK, pair_keys)
 
 
 def make_dropout(probability: float, seed: int, starts: np.ndarray, first: int) -> Dropout:

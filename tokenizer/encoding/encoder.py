@@ -10,11 +10,14 @@ from tokenizer.encoding.dropout import make_dropout
 from tokenizer.encoding.pair_ranks import PairRanks
 from tokenizer.encoding.word_encoding import encode_words
 from tokenizer.ragged import offsets_of, take_rows
-from tokenizer.splitting.documents import Words, split_documents
+from tokenizer.splitting.documents import split_documents
 
 __all__ = ["Encoder"]
 
-BLOCK_CHARACTERS = 1_000_000
+# Words are looked up in blocks that stay in the second-level cache, and new ones are learnt in larger groups: learning
+# costs by rounds as much as by words.
+BLOCK_CHARACTERS = 250_000
+GROUP_CHARACTERS = 4_000_000
 MEMORY_BYTES = 64 << 20
 
 
@@ -38,9 +41,9 @@ class Encoder:
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Encode into (ids, offsets int64[texts + 1]); raises TokenizerError for a lone surrogate."""
         ids, lengths = [np.empty(0, self._dtype)], [np.empty(0, np.int64)]
-        for block in _blocks(texts):
-            block_ids, offsets = self._encode_block(split_documents(block, self._pattern))
-            ids.append(block_ids)
+        for group in _blocks(texts, GROUP_CHARACTERS):
+            group_ids, offsets = self._encode_group(group)
+            ids.append(group_ids)
             lengths.append(np.diff(offsets))
         return np.concatenate(ids), offsets_of(np.concatenate(lengths))
 
@@ -48,7 +51,7 @@ class Encoder:
         """Encode with BPE-dropout, every word anew: chances come from (seed, number of the text, byte in the text)."""
         ids, lengths = [np.empty(0, self._dtype)], [np.empty(0, np.int64)]
         number = 0
-        for block in _blocks(texts):
+        for block in _blocks(texts, GROUP_CHARACTERS):
             words = split_documents(block, self._pattern)
             dropout = make_dropout(probability, seed, words.starts[words.document_words], number)
             block_ids, offsets = encode_words(words.data, words.starts, self._ranks, dropout)
@@ -57,14 +60,18 @@ class Encoder:
             number += len(block)
         return np.concatenate(ids), offsets_of(np.concatenate(lengths))
 
-    def _encode_block(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
+    def _encode_group(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        numbers, num_words = [], []
         with self._lock:
             if self._table.data.size > MEMORY_BYTES:
                 self._forget()
-            numbers = self._table.identify(words.data, words.starts)
+            for block in _blocks(texts, BLOCK_CHARACTERS):
+                words = split_documents(block, self._pattern)
+                numbers.append(self._table.identify(words.data, words.starts))
+                num_words.append(np.diff(words.document_words))
             self._learn()
-            ids, offsets = take_rows(self._ids.values, self._offsets.values, numbers)
-        return ids, offsets[words.document_words]
+            ids, offsets = take_rows(self._ids.values, self._offsets.values, np.concatenate(numbers))
+        return ids, offsets[offsets_of(np.concatenate(num_words))]
 
     def _learn(self) -> None:
         """Encode the words that the table has met since the last time."""
@@ -98,13 +105,13 @@ class _Growing:
         self._size = size
 
 
-def _blocks(texts: Sequence[str]) -> Iterator[list[str]]:
-    block, size = [], 0
-    for text in texts:
-        block.append(text)
+def _blocks(texts: Sequence[str], num_characters: int) -> Iterator[Sequence[str]]:
+    """Yield the texts in order, in parts of at least `num_characters` (the last may have fewer)."""
+    first, size = 0, 0
+    for last, text in enumerate(texts, 1):
         size += len(text)
-        if size >= BLOCK_CHARACTERS:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
+        if size >= num_characters:
+            yield texts[first:last]
+            first, size = last, 0
+    if first < len(texts):
+        yield texts[first:]

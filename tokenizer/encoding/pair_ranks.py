@@ -2,10 +2,15 @@
 
 import numpy as np
 
+from tokenizer.errors import TokenizerError
+
 __all__ = ["NO_RANK", "PairRanks"]
 
 NO_RANK = np.int32(np.iinfo(np.int32).max)
 """Rank of a pair that is never merged: after every merge."""
+
+MOST_MERGES = (1 << 23) - 1
+"""So that a rank and a place of a byte fit into 31 bits together."""
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 EMPTY = np.int64(-1)
@@ -17,6 +22,8 @@ class PairRanks:
     def __init__(self, pairs: np.ndarray) -> None:
         # pairs: (merges, 2) token ids
         self.pairs = np.asarray(pairs, np.int32).reshape(-1, 2)
+        if len(self.pairs) > MOST_MERGES:
+            raise TokenizerError(f"a vocabulary must have at most {MOST_MERGES} merges, got {len(self.pairs)}")
         bits = max(4, int(8 * len(self.pairs)).bit_length())
         self._shift = np.uint64(64 - bits)
         self._mask = np.int64((1 << bits) - 1)

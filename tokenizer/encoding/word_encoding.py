@@ -1,19 +1,20 @@
 """Byte-pair encoding of many different words at once.
 
-A word's encoding merges, again and again, its pair of lowest rank, everywhere in the word from left to right. Words
-are independent, so one round does that for all words. A round passes over all bytes that are still in work, so words
-longer than ``LONG_WORD`` bytes, whose merges are many, go rank by rank through lists of positions instead, each
-position touched a few times: a megabyte without a space takes time in proportion to its length.
+A word's encoding merges, again and again, its pair of lowest rank, the leftmost of several. Words are independent, so
+one round makes one merge in every word. Words are columns of a matrix, so that a round finds the best pair of all
+words by one minimum over rows, and all else it does is a few operations per word, however long the words are.
 
-BPE-dropout (Provilkov et al. 2020, as in subword-nmt) leaves pairs out of a round at random.
+Words of about the same length share a matrix. Those longer than ``LONG_WORD`` bytes go another way (``long_words``).
+
+BPE-dropout (Provilkov et al. 2020, Algorithm 1) leaves pairs out of a round at random.
 """
 
-from collections import defaultdict
-from heapq import heappop, heappush
+from itertools import pairwise
 
 import numpy as np
 
 from tokenizer.encoding.dropout import Dropout
+from tokenizer.encoding.long_words import encode_long_words
 from tokenizer.encoding.pair_ranks import NO_RANK, PairRanks
 from tokenizer.ragged import offsets_of, take_rows
 
@@ -21,7 +22,15 @@ __all__ = ["encode_words"]
 
 NUM_BYTES = 256
 LONG_WORD = 256
+# Words longer than the one before and at most this long share a matrix.
+WIDTHS = (8, 16, 32, 64, LONG_WORD)
 REMOVED = np.int32(np.iinfo(np.int32).max)
+NO_KEY = np.int32(np.iinfo(np.int32).max)
+# A key is rank << 8 | row: the smallest is the best pair, the leftmost of several.
+PLACE_BITS = 8
+PLACE = np.int32(255)
+WORDS_AT_ONCE = 1 << 15
+FEW_WORDS = 1 << 10
 
 
 def encode_words(
@@ -38,132 +47,112 @@ def encode_words(
     Returns:
         (ids, offsets): int32 token ids of all words, and int64[words + 1] where each word's begin.
     """
-    is_long = np.diff(offsets) > LONG_WORD
-    if not is_long.any():
-        return _merge_in_rounds(data, offsets, ranks, dropout)
-    short, long = np.flatnonzero(~is_long), np.flatnonzero(is_long)
-    if dropout is not None:
-        dropout = Dropout(dropout.probability, take_rows(dropout.keys, offsets, short)[0])
-    short_ids, short_offsets = _merge_in_rounds(*take_rows(data, offsets, short), ranks, dropout)
-    long_ids, long_offsets = _merge_by_rank(*take_rows(data, offsets, long), ranks)
-    ids = np.concatenate([short_ids, long_ids])
-    both = np.concatenate([short_offsets, long_offsets[1:] + short_ids.size])
-    return take_rows(ids, both, _inverse(np.concatenate([short, long])))
-
-
-def _merge_in_rounds(
-    data: np.ndarray, offsets: np.ndarray, ranks: PairRanks, dropout: Dropout | None
-) -> tuple[np.ndarray, np.ndarray]:
-    symbols = data.astype(np.int32)
     lengths = np.diff(offsets)
-    words = np.arange(lengths.size)
-    # pair_ranks: (symbols,), the rank of each symbol's pair with the next of its word
-    pair_ranks = ranks.find_bytes(data)
-    pair_ranks[offsets[1:] - 1] = NO_RANK
-    finished = []
-    number = 0
-    while words.size:
-        starts = np.cumsum(lengths) - lengths
-        offered = pair_ranks if dropout is None else dropout.drop(pair_ranks, number)
-        best = np.minimum.reduceat(offered, starts)
-        is_done = best == NO_RANK
-        if is_done.any():
-            in_done = np.repeat(is_done, lengths)
-            finished.append((symbols[in_done], lengths[is_done], words[is_done]))
-            symbols, pair_ranks, offered = symbols[~in_done], pair_ranks[~in_done], offered[~in_done]
-            dropout = dropout and dropout.take(~in_done)
-            lengths, words, best = lengths[~is_done], words[~is_done], best[~is_done]
-            if not words.size:
-                break
-            starts = np.cumsum(lengths) - lengths
-        hits = np.flatnonzero(offered == np.repeat(best, lengths))
-        hits = _every_other(hits, hits + 1)
-        is_kept = np.ones(symbols.size, bool)
-        is_kept[hits + 1] = False
-        symbols, pair_ranks, lengths = _merge(symbols, pair_ranks, starts, hits, is_kept, ranks)
-        dropout = dropout and dropout.take(is_kept)
-        number += 1
-    if not finished:
-        return symbols, offsets
-    ids, lengths, words = (np.concatenate(parts) for parts in zip(*finished, strict=True))
-    return take_rows(ids, offsets_of(lengths), _inverse(words))
+    order, bounds = _group(lengths)
+    byte_ranks = ranks.find_bytes(data)
+    ids, sizes = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    for words in np.split(order, bounds):
+        if len(words) == 0:
+            continue
+        if lengths[words[0]] > LONG_WORD:
+            long_ids, long_offsets = encode_long_words(*take_rows(data, offsets, words), ranks)
+            ids.append(long_ids)
+            sizes.append(np.diff(long_offsets))
+        else:
+            matrix = _Matrix(data, byte_ranks, offsets[words], lengths[words], ranks, dropout)
+            matrix.merge()
+            ids.append(matrix.ids())
+            sizes.append(matrix.sizes())
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return take_rows(np.concatenate(ids), offsets_of(np.concatenate(sizes)), places)
 
 
-def _merge(
-    symbols: np.ndarray,
-    pair_ranks: np.ndarray,
-    starts: np.ndarray,
-    hits: np.ndarray,
-    is_kept: np.ndarray,
-    ranks: PairRanks,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Merge the pairs at `hits` and keep the symbols of `is_kept`; returns symbols, pair ranks and word lengths."""
-    symbols[hits] = pair_ranks[hits] + NUM_BYTES
-    lengths = np.add.reduceat(is_kept, starts, dtype=np.int64)
-    symbols, pair_ranks = symbols[is_kept], pair_ranks[is_kept]
-    merged = hits - np.arange(hits.size)
-    # Both pairs of a merged symbol are new; those that cross the end of a word are undone after.
-    lefts = np.concatenate([merged, merged - 1])
-    lefts = lefts[(lefts >= 0) & (lefts < symbols.size - 1)]
-    pair_ranks[lefts] = ranks.find(symbols[lefts], symbols[lefts + 1])
-    pair_ranks[np.cumsum(lengths) - 1] = NO_RANK
-    return symbols, pair_ranks, lengths
+def _group(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the words in the order of their groups (int64[words]), and where groups end but the last."""
+    widths = np.array(WIDTHS)
+    if len(lengths) <= FEW_WORDS:  # rounds cost more than cells
+        widths = widths[-1:]
+    groups = np.searchsorted(widths, lengths)
+    order = np.argsort(groups, kind="stable")
+    ends = np.cumsum(np.bincount(groups, minlength=len(widths) + 1))
+    parts = [np.arange(first, last, WORDS_AT_ONCE) for first, last in pairwise([0, *ends.tolist()])]
+    return order, np.concatenate(parts)[1:]
 
 
-def _merge_by_rank(data: np.ndarray, offsets: np.ndarray, ranks: PairRanks) -> tuple[np.ndarray, np.ndarray]:
-    num = data.size
-    # One slot more than symbols: it stands before the first and after the last symbol of every word.
-    symbols = np.append(data.astype(np.int32), REMOVED)
-    following = np.append(np.arange(1, num + 1), num)
-    preceding = np.append(np.arange(-1, num - 1), num)
-    following[offsets[1:] - 1] = num
-    preceding[offsets[:-1]] = num
-    positions_by_rank: dict[int, list[np.ndarray]] = defaultdict(list)
-    queue: list[int] = []
+class _Matrix:
+    """Words of similar length: symbol p of word w is in cell p * words + w; the last row stands beyond every word.
 
-    def enqueue(lefts: np.ndarray) -> None:
-        found = ranks.find(symbols[lefts], symbols[following[lefts]])
-        lefts, found = lefts[found != NO_RANK], found[found != NO_RANK]
-        order = np.argsort(found, kind="stable")
-        lefts, found = lefts[order], found[order]
-        begins = np.flatnonzero(np.diff(found, prepend=-1))
-        for rank, positions in zip(found[begins].tolist(), np.split(lefts, begins[1:]), strict=False):
-            if rank not in positions_by_rank:
-                heappush(queue, rank)
-            positions_by_rank[rank].append(positions)
+    A symbol is in the cell of its first byte. `_nexts` and `_previous` lead from cell to cell.
+    """
 
-    enqueue(np.arange(num))
-    while queue:
-        rank = heappop(queue)
-        left, right = ranks.pairs[rank]
-        # A pair comes to a place once only, since each change there brings a newer token: no place is listed twice.
-        at = np.sort(np.concatenate(positions_by_rank.pop(rank)))
-        at = at[(symbols[at] == left) & (symbols[following[at]] == right)]
-        at = _every_other(at, following[at])
-        gone = following[at]
-        symbols[at] = NUM_BYTES + rank
-        symbols[gone] = REMOVED
-        following[at] = following[gone]
-        preceding[following[at]] = at
-        before = preceding[at]
-        enqueue(np.concatenate([at, before[symbols[before] != NUM_BYTES + rank]]))
-    is_kept = symbols[:-1] != REMOVED
-    return symbols[:-1][is_kept], offsets_of(np.add.reduceat(is_kept, offsets[:-1], dtype=np.int64))
+    def __init__(
+        self,
+        data: np.ndarray,
+        byte_ranks: np.ndarray,
+        starts: np.ndarray,
+        lengths: np.ndarray,
+        ranks: PairRanks,
+        dropout: Dropout | None,
+    ) -> None:
+        self._ranks = ranks
+        self._num_words = len(starts)
+        rows = np.arange(int(lengths.max()))[:, None]
+        is_inside, has_next = rows < lengths, rows + 1 < lengths
+        at = np.where(is_inside, starts + rows, 0)  # (rows, words): the byte of each cell
+        self._dropout = dropout and Dropout(dropout.probability, dropout.keys[at])
+        self._keys = np.where(has_next, _keys_of(byte_ranks[at], rows), NO_KEY)
+        self._keys = np.concatenate((self._keys, np.full((1, len(starts)), NO_KEY)))
+        self._symbols = np.append(np.where(is_inside, data[at], REMOVED), np.full(len(starts), REMOVED))
+        cells = np.arange(self._symbols.size).reshape(-1, len(starts))
+        last = cells[-1:]
+        self._nexts = np.concatenate((np.where(has_next, cells[1:], last), last)).reshape(-1)
+        self._previous = np.concatenate((last, cells[:-1])).reshape(-1)
+
+    def merge(self) -> None:
+        """Merge until no word has a pair that is merged, or with dropout none that is offered."""
+        number = 0
+        while True:
+            keys = self._keys[:-1]
+            best = (keys if self._dropout is None else self._dropout.drop(keys, number)).min(axis=0)
+            is_done = best == NO_KEY
+            words = np.flatnonzero(~is_done)
+            if not len(words):
+                return
+            if self._dropout is not None:
+                keys[:, is_done] = NO_KEY
+            self._merge_best(best[words], words)
+            number += 1
+
+    def _merge_best(self, best: np.ndarray, words: np.ndarray) -> None:
+        """Merge the pair of key best[i] (int32) in word words[i]."""
+        lefts = (best & PLACE).astype(np.int64) * self._num_words + words
+        rights = self._nexts[lefts]
+        after, before = self._nexts[rights], self._previous[lefts]
+        tokens = (best >> PLACE_BITS) + np.int32(NUM_BYTES)
+        keys = self._keys.reshape(-1)
+        keys[rights] = NO_KEY
+        self._symbols[rights] = REMOVED
+        self._symbols[lefts] = tokens
+        self._nexts[lefts] = after
+        self._previous[after] = lefts
+        # The two new pairs: of the symbol before with the new token, and of the new token with the symbol after.
+        symbols = self._symbols[np.concatenate((before, after))]
+        pair_lefts = np.concatenate((symbols[: len(words)], tokens))
+        pair_rights = np.concatenate((tokens, symbols[len(words) :]))
+        cells = np.concatenate((before, lefts))
+        keys[cells] = _keys_of(self._ranks.find(pair_lefts, pair_rights), cells // self._num_words)
+
+    def ids(self) -> np.ndarray:
+        """The symbols (int32) word after word."""
+        symbols = self._symbols.reshape(-1, self._num_words)[:-1].T.reshape(-1)
+        return symbols[symbols != REMOVED]
+
+    def sizes(self) -> np.ndarray:
+        """How many symbols each word has (int64[words])."""
+        return (self._symbols.reshape(-1, self._num_words) != REMOVED).sum(axis=0)
 
 
-def _every_other(hits: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Of hits that overlap (a hit's right symbol is the next hit's left), keep the first, third, ... of each run."""
-    if hits.size < 2:
-        return hits
-    begins = np.concatenate([[True], hits[1:] != after[:-1]])
-    run_starts = np.flatnonzero(begins)
-    if run_starts.size == hits.size:
-        return hits
-    in_run = np.arange(hits.size) - np.repeat(run_starts, np.diff(np.append(run_starts, hits.size)))
-    return hits[in_run % 2 == 0]
-
-
-def _inverse(permutation: np.ndarray) -> np.ndarray:
-    inverse = np.empty_like(permutation)
-    inverse[permutation] = np.arange(permutation.size)
-    return inverse
+def _keys_of(ranks: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the keys (int32) of pairs of these ranks (int32) whose left symbols are in these rows."""
+    return np.where(ranks == NO_RANK, NO_KEY, (ranks << PLACE_BITS) | rows.astype(np.int32))
