@@ -14,8 +14,11 @@ def add_commands(parser: OptionParser) -> None:
     export = parser.add_command("export", _export, "--tokenizer DIR --output FILE", "Write a tokenizer for others.")
     add_option(export, "--tokenizer", str, "Folder of the tokenizer.", metavar="DIR")
     add_option(export, "--output", str, "File to write.", metavar="FILE")
-    kinds = "What to write: tiktoken ranks without the special tokens, or Hugging Face's tokenizer.json."
-    add_option(export, "--format", Literal["tiktoken", "huggingface"], kinds, default="tiktoken")
+    kinds = (
+        "What to write: tiktoken ranks without the special tokens, Hugging Face's tokenizer.json, or the vocabulary "
+        "as a GGUF file for llama.cpp."
+    )
+    add_option(export, "--format", Literal["tiktoken", "huggingface", "gguf"], kinds, default="tiktoken")
 
     take = parser.add_command("import", _import, "FILE --output DIR", "Take over a tokenizer, with the same ids.")
     source = "tokenizer.json of byte-level BPE, or its folder; or a file of tiktoken ranks."
@@ -30,15 +33,20 @@ def add_commands(parser: OptionParser) -> None:
 
 def _export(options: argparse.Namespace) -> int:
     from tokenizer.artefact import TOKENIZER, write_file
+    from tokenizer.interchange.gguf import export_gguf
     from tokenizer.interchange.tiktoken_ranks import export_tiktoken
     from tokenizer.vocabulary import Tokenizer
 
     tokenizer = Tokenizer.load(options.tokenizer)
-    if options.format == "tiktoken":
-        content = export_tiktoken(tokenizer)
-        rest = f"ranks; tiktoken wants the pattern {tokenizer.pattern!r} and special tokens {tokenizer.special_tokens}"
-    else:
-        content, rest = (Path(options.tokenizer) / TOKENIZER).read_bytes(), "for tokenizers and transformers"
+    match options.format:
+        case "tiktoken":
+            content = export_tiktoken(tokenizer)
+            pattern, specials = tokenizer.pattern, tokenizer.special_tokens
+            rest = f"ranks; tiktoken wants the pattern {pattern!r} and special tokens {specials}"
+        case "gguf":
+            content, rest = export_gguf(tokenizer), f"{tokenizer.vocab_size} tokens for llama.cpp"
+        case _:
+            content, rest = (Path(options.tokenizer) / TOKENIZER).read_bytes(), "for tokenizers and transformers"
     write_file(Path(options.output), content)
     print(f"wrote {options.output}: {rest}")
     return 0

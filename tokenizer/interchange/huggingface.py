@@ -7,9 +7,20 @@ from tokenizer.merging.ties import byte_alphabet
 if TYPE_CHECKING:
     from tokenizer.vocabulary import Tokenizer
 
-__all__ = ["to_tokenizer_config", "to_tokenizer_json"]
+__all__ = ["special_roles", "to_tokenizer_config", "to_tokenizer_json"]
 
 NUM_BYTES = 256
+
+ROLES = {
+    "bos_token": ("<eod>", "<|begin_of_text|>", "<|endoftext|>", "<s>"),
+    "eos_token": ("<eod>", "<|end_of_text|>", "<|endoftext|>", "</s>"),
+    "pad_token": ("<pad>", "<|finetune_right_pad_id|>"),
+    "unk_token": ("<unk>",),
+    "mask_token": ("<mask>",),
+    "cls_token": ("<cls>",),
+    "sep_token": ("<sep>",),
+}
+"""Special tokens by role; the first that a tokenizer has is taken."""
 
 
 def to_tokenizer_json(tokenizer: "Tokenizer") -> dict[str, Any]:
@@ -71,23 +82,21 @@ def _pre_tokenizer(pattern: str) -> dict[str, Any]:
 
 
 def to_tokenizer_config(tokenizer: "Tokenizer") -> dict[str, Any]:
-    """Make the content of ``tokenizer_config.json``: what AutoTokenizer needs, and no chat template.
-
-    A document begins and ends with ``<eod>`` in training, so that is both the first and the last token of a text.
-    """
-    roles = {
-        "bos_token": "<eod>",
-        "eos_token": "<eod>",
-        "pad_token": "<pad>",
-        "unk_token": "<unk>",
-        "mask_token": "<mask>",
-        "cls_token": "<cls>",
-        "sep_token": "<sep>",
-    }
+    """Make the content of ``tokenizer_config.json``: what AutoTokenizer needs, and no chat template."""
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,
         "split_special_tokens": True,
         "model_input_names": ["input_ids", "attention_mask"],
-        **{role: name for role, name in roles.items() if name in tokenizer.special_tokens},
+        **special_roles(tokenizer),
     }
+
+
+def special_roles(tokenizer: "Tokenizer") -> dict[str, str]:
+    """Return the special tokens that have a role, by role.
+
+    A document begins and ends with ``<eod>`` in training, so that is both the first and the last token of a text. A
+    tokenizer without one, which was imported, has the roles that its authors' names tell.
+    """
+    found = {role: [name for name in names if name in tokenizer.special_tokens] for role, names in ROLES.items()}
+    return {role: names[0] for role, names in found.items() if names}
