@@ -5,13 +5,8 @@ training knew of each merge, ``provenance.json`` how the tokenizer was made, wit
 """
 
 import json
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +16,7 @@ from tokenizer.errors import TokenizerError
 from tokenizer.interchange.huggingface import to_tokenizer_config, to_tokenizer_json
 from tokenizer.interchange.huggingface_import import from_tokenizer_json, read_json
 from tokenizer.merging.trainer import Merges
+from tokenizer.output import check_writable, new_folder, write_file, write_synced
 from tokenizer.vocabulary import Tokenizer
 
 __all__ = ["check_output", "load_tokenizer", "save_tokenizer", "write_file"]
@@ -33,22 +29,26 @@ COUNTED = ("frequency", "repositories", "languages")
 """Columns of merges.parquet that tell of a merge when it was made; null: not known."""
 
 
-def check_output(path: Path) -> None:
-    """Raise TokenizerError unless a tokenizer may be written to ``path``: nothing there, or a tokenizer to replace."""
-    if path.is_dir() and (not any(path.iterdir()) or (path / PROVENANCE).exists()):
-        return
-    if path.exists():
+def check_output(path: Path) -> bool:
+    """Return whether a tokenizer stands at ``path``, which a new one would replace.
+
+    Raises TokenizerError when something else stands there, or nothing can be written.
+    """
+    is_tokenizer = (path / PROVENANCE).exists()
+    if path.exists() and not is_tokenizer and not (path.is_dir() and not any(path.iterdir())):
         raise TokenizerError(f"output must be a new folder or that of a tokenizer, got {path}; choose another place")
+    check_writable(path)
+    return is_tokenizer
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
     """Write the folder; raises TokenizerError where something else than a tokenizer stands."""
     check_output(path)
-    with _new_folder(path) as folder:
-        _write(folder / TOKENIZER, _json(to_tokenizer_json(tokenizer)))
-        _write(folder / CONFIG, _json(to_tokenizer_config(tokenizer)))
-        _write(folder / MERGES, _merges_parquet(tokenizer))
-        _write(folder / PROVENANCE, _json({**tokenizer.provenance, "fingerprint": tokenizer.fingerprint}))
+    with new_folder(path) as folder:
+        write_synced(folder / TOKENIZER, _json(to_tokenizer_json(tokenizer)))
+        write_synced(folder / CONFIG, _json(to_tokenizer_config(tokenizer)))
+        write_synced(folder / MERGES, _merges_parquet(tokenizer))
+        write_synced(folder / PROVENANCE, _json({**tokenizer.provenance, "fingerprint": tokenizer.fingerprint}))
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -68,59 +68,6 @@ def load_tokenizer(path: Path) -> Tokenizer:
             f"{path / TOKENIZER} was altered: save or train the tokenizer again"
         )
     return tokenizer
-
-
-@contextmanager
-def _new_folder(path: Path) -> Iterator[Path]:
-    """Yield a folder beside ``path`` that takes its place at the end; on any error, nothing has happened."""
-    folder = path.parent / f".{path.name}.{uuid4().hex}"
-    try:
-        folder.mkdir(parents=True)
-        yield folder
-        _sync(folder)
-        _replace(folder, path)
-        _sync(path.parent)
-    except OSError as error:
-        raise TokenizerError(f"output must be writable, got {error.strerror}: {path}; choose another place") from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _replace(folder: Path, path: Path) -> None:
-    if not path.exists() or not any(path.iterdir()):
-        folder.rename(path)
-        return
-    old = path.parent / f"{folder.name}.old"
-    path.rename(old)
-    folder.rename(path)
-    shutil.rmtree(old)
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: beside its place, then renamed."""
-    beside = path.parent / f".{path.name}.{uuid4().hex}"
-    try:
-        _write(beside, data)
-        beside.replace(path)
-    except OSError as error:
-        raise TokenizerError(f"output must be writable, got {error.strerror}: {path}; choose another place") from None
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _json(content: dict[str, Any]) -> bytes:

@@ -68,12 +68,16 @@ class OptionParser(argparse.ArgumentParser):
 
     def name_options(self, message: str) -> str:
         """Spell the settings in a message as this parser's options: `data.seed must ...` as `--seed must ...`."""
-        names = {action.dest for action in self._actions if isinstance(action, _TypedOption)}
+        names = {action.dest: action.option_strings[-1] for action in self._actions if isinstance(action, _TypedOption)}
+        places = {action.dest: action.metavar for action in self._actions if not action.option_strings}
 
         def name_option(match: re.Match[str]) -> str:
-            return f"--{match[1].replace('_', '-')}{match[2] and ' '}" if match[1] in names else match[0]
+            prefix, name, equals = match.groups()
+            if name in names:
+                return names[name] + (equals and " ")
+            return str(places[name]) if prefix and name in places else match[0]
 
-        return re.sub(r"(?:\b(?:corpus|data|tokenizer)\.|^)(\w+)(=?)", name_option, message)
+        return re.sub(r"(?:\b(corpus|data|tokenizer)\.|^)(\w+)(=?)", name_option, message)
 
     def _refuse_unknown(self, words: list[str]) -> None:
         known = {flag.lstrip("-"): flag for flag in self._option_string_actions}

@@ -70,7 +70,7 @@ def test_the_cache_tells_documents_settings_and_tokenizers_apart(corpus):
 
 def test_a_fault_of_the_documents_ends_the_wait_with_its_line(corpus, tmp_path):
     (Path(corpus.paths[0]).parent / "part-2.jsonl").write_text("{")
-    with pytest.raises(IngestError, match=r"line 1 of .*part-2.jsonl; on_error=skip") as caught:
+    with pytest.raises(IngestError, match=r"line 1 of .*part-2.jsonl; corpus.on_error=skip") as caught:
         open_data(corpus, data_config(tmp_path), TOKENIZER)
     assert "\n" not in str(caught.value)
 

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -6,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tokenizer import Tokenizer, TokenizerError, artefact
+from tokenizer.output import new_folder
 
 
 @pytest.fixture
@@ -127,3 +129,30 @@ def test_a_truncated_or_missing_file_is_named(folder, name):
     (folder / name).unlink()
     with pytest.raises(TokenizerError, match=name):
         Tokenizer.load(folder)
+
+
+def test_what_a_killed_save_left_is_removed_by_the_next_one_there(small_tokenizer, tmp_path):
+    left = [tmp_path / f".tokenizer.{letter * 32}" for letter in "ab"]
+    left[1] = left[1].with_name(left[1].name + ".old")
+    others = [tmp_path / ".tokenizer.kept", tmp_path / f".other.{'a' * 32}"]
+    for folder in (*left, *others):
+        folder.mkdir()
+        (folder / "tokenizer.json").write_text("{}")
+    small_tokenizer.save(tmp_path / "tokenizer")
+    assert sorted(tmp_path.iterdir()) == sorted([*others, tmp_path / "tokenizer"])
+
+
+def test_a_save_that_is_under_way_elsewhere_is_left_alone(small_tokenizer, tmp_path):
+    with new_folder(tmp_path / "tokenizer") as folder:
+        (folder / "note").write_text("mine")
+        small_tokenizer.save(tmp_path / "tokenizer")
+        assert (folder / "note").exists()
+    assert contents(tmp_path / "tokenizer") == {"note": b"mine"}
+
+
+def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_done(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "tokenizer", Path("/proc/tokenizer")):
+        with pytest.raises(TokenizerError, match=f"output must be writable, got .*: {path}"):
+            artefact.check_output(path)
+    assert not artefact.check_output(tmp_path / "new" / "tokenizer") and list(tmp_path.iterdir()) == [tmp_path / "file"]

@@ -35,6 +35,25 @@ def test_train_writes_a_tokenizer_and_says_so(capfdbinary, documents, tmp_path):
     assert output.decode() == f"wrote {tmp_path / 'out'}: 290 tokens from 24 documents, {made.fingerprint}\n"
 
 
+def test_extend_adds_merges_and_says_so(capfdbinary, small_tokenizer, folder, tmp_path):
+    (tmp_path / "new.rs").write_text("fn main() { let mut total = measure(&whole); }\n" * 3)
+    command = ["extend", folder, tmp_path / "new.rs", "--num-merges", 12, "--priority", "F", "--output"]
+    code, output, _ = run(capfdbinary, *command, tmp_path / "out")
+    made = tokenizer.Tokenizer.load(tmp_path / "out")
+    source = [((tmp_path / "new.rs").read_text(), "r", "rs")]
+    expected = tokenizer.extend(small_tokenizer, source, num_merges=12, priority="F")
+    assert code == 0 and made.fingerprint == expected.fingerprint
+    assert output.decode() == f"wrote {tmp_path / 'out'}: 403 tokens from 1 documents, {made.fingerprint}\n"
+    assert made.provenance["extends"]["fingerprint"] == small_tokenizer.fingerprint
+
+
+def test_a_replaced_tokenizer_is_mentioned(capfdbinary, folder, tmp_path):
+    (tmp_path / "text").write_text("some text, some more text")
+    code, output, errors = run(capfdbinary, "train", tmp_path / "text", "--output", folder)
+    assert code == 0 and output.decode().endswith(", in place of the tokenizer that was there\n")
+    assert "\nwarning: no pair is left to merge: the vocabulary has" in errors
+
+
 def test_encode_then_decode_gives_back_the_bytes(capfdbinary, small_tokenizer, folder, tmp_path):
     text = "naïve\r\n<eod>\0 end"
     (tmp_path / "text").write_bytes(text.encode())
@@ -64,7 +83,14 @@ BAD = {
     "no number": (["train", "x", "--output", "o", "--vocab-size", "many"], "--vocab-size must be a whole number, got"),
     "no workers": (["train", "text", "--output", "o", "--workers", "0"], "--workers must be at least 1, got 0"),
     "a setting out of range": (["train", "text", "--output", "o", "--vocab-size", "9"], "error: --vocab-size must be"),
-    "missing source": (["train", "missing.txt", "--output", "o"], "got 'missing.txt', which is not there"),
+    "missing source": (["train", "missing.txt", "--output", "o"], "error: PATH must be files, folders, globs or"),
+    "no documents": (["train", "text", "--output", "o", "--languages", "c"], "see --languages and --held-out-fraction"),
+    "nothing to extend": (["extend", "nowhere", "text", "--num-merges", "1", "--output", "o"], "tokenizer must be a"),
+    "no merges": (["extend", "tokenizer", "text", "--num-merges", "0", "--output", "o"], "--num-merges must be at"),
+    "no threshold": (
+        ["extend", "tokenizer", "text", "--num-merges", "1", "--output", "o", "--min-languages", "0"],
+        "--min-languages must be at least 1",
+    ),
     "unknown priority": (["train", "text", "--output", "o", "--priority", "R"], "--priority must be one of auto, F"),
     "faulty pattern": (["train", "text", "--output", "o", "--pattern", "("], "pattern must be one of none"),
     "output in use": (["train", "text", "--output", "."], "output must be a new folder or that of a tokenizer"),

@@ -142,8 +142,8 @@ def test_installed_packages_are_read_by_distribution():
 @pytest.mark.parametrize(
     ("paths", "message"),
     [
-        ((), "paths must name at least one source"),
-        (("nowhere/at/all",), "path must be a file, a folder, a glob or packages:NAMES, got 'nowhere/at/all'"),
+        ((), "corpus.paths must name at least one source"),
+        (("nowhere/at/all",), "corpus.paths must be files, folders, globs or packages:NAMES, got 'nowhere/at/all'"),
         (("packages:pytset",), "must be installed distributions, got 'pytset'; did you mean 'pytest'"),
         (("packages:qqqqqqqq",), "pip install qqqqqqqq"),
     ],
@@ -154,10 +154,10 @@ def test_sources_that_are_not_there_are_named(paths, message):
 
 
 def test_an_empty_folder_and_a_file_given_twice_are_refused(tmp_path):
-    with pytest.raises(CorpusError, match="paths must hold at least one document"):
+    with pytest.raises(CorpusError, match=r"corpus.paths must hold at least one document"):
         list_shards(CorpusConfig(paths=(str(tmp_path),)))
     (tmp_path / "a.py").write_text("a")
-    with pytest.raises(CorpusError, match=r"paths must give every file once, got .*a.py 2 times"):
+    with pytest.raises(CorpusError, match=r"corpus.paths must give every file once, got .*a.py 2 times"):
         list_shards(CorpusConfig(paths=(str(tmp_path), str(tmp_path / "a.py"))))
 
 

@@ -27,7 +27,7 @@ def list_shards(config: CorpusConfig) -> list[InputShard]:
     empty, unreadable or given twice.
     """
     if not config.paths:
-        raise CorpusError('paths must name at least one source of documents, got none; try "packages:"')
+        raise CorpusError('corpus.paths must name at least one source of documents, got none; try "packages:"')
     shards: list[InputShard] = []
     single_files: list[SourceFile] = []
     for path in config.paths:
@@ -39,7 +39,7 @@ def list_shards(config: CorpusConfig) -> list[InputShard]:
                 shards += _path_shards(match, config, single_files)
     shards += _file_shards("files", single_files, config)
     if not shards:
-        raise CorpusError(f"paths must hold at least one document, got none in {', '.join(config.paths)}")
+        raise CorpusError(f"corpus.paths must hold at least one document, got none in {', '.join(config.paths)}")
     _refuse_repeats(shards)
     return _with_unique_names(shards)
 
@@ -50,7 +50,9 @@ def _matches(path: str) -> list[Path]:
         return [Path(path)]
     found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (absolute patterns too)
     if not found:
-        raise CorpusError(f"path must be a file, a folder, a glob or packages:NAMES, got {path!r}, which is not there")
+        raise CorpusError(
+            f"corpus.paths must be files, folders, globs or packages:NAMES, got {path!r}, which is not there"
+        )
     return [Path(match) for match in found]
 
 
@@ -64,7 +66,7 @@ def _path_shards(path: Path, config: CorpusConfig, single_files: list[SourceFile
         location = path.resolve()
         file = source_file(str(location), location.parent.name, f"{location.parent.name}/{location.name}")
         if file is None:
-            raise CorpusError(f"path must be a file or a folder, got {path}")
+            raise CorpusError(f"corpus.paths must be files or folders, got {path}")
         files = [file]
         if not _is_table(file):
             single_files.append(file)
@@ -133,7 +135,7 @@ def _refuse_repeats(shards: list[InputShard]) -> None:
     parts = Counter((file.location, shard.row_groups) for shard in shards for file in shard.files)
     for (location, _), count in parts.items():
         if count > 1:
-            raise CorpusError(f"paths must give every file once, got {location} {count} times")
+            raise CorpusError(f"corpus.paths must give every file once, got {location} {count} times")
 
 
 def _with_unique_names(shards: list[InputShard]) -> list[InputShard]:

@@ -26,7 +26,7 @@ def read_shard(shard: InputShard, config: CorpusConfig, *, skipped: list[str] | 
 
     def report(line: str) -> None:
         if config.on_error == "raise":
-            raise CorpusError(f"{line}; on_error=skip (--on-error skip) leaves such documents out and counts them")
+            raise CorpusError(f"{line}; corpus.on_error=skip leaves such documents out and counts them")
         lines.append(line)
 
     for document in _reader(shard)(shard, config, report):

@@ -56,7 +56,10 @@ def count_shards(
     if reading.skipped:
         log.warning("left out %d documents; the first: %s", len(reading.skipped), reading.skipped[0])
     if not reading.num_documents:
-        raise TokenizerError("corpus must hold at least one document to train on, got none; see languages and held_out")
+        raise TokenizerError(
+            "corpus must hold at least one document to train on, got none; "
+            "see corpus.languages and corpus.held_out_fraction"
+        )
     reading.compare_held_out()
     return _told(words, {"corpus": reading.summary()}, config)
 
