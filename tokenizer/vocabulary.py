@@ -12,6 +12,7 @@ import numpy as np
 from tokenizer.encoding.encoder import Encoder
 from tokenizer.errors import TokenizerError
 from tokenizer.merging.trainer import Merges
+from tokenizer.progress import Progress
 from tokenizer.ragged import offsets_of, take_rows
 from tokenizer.splitting.patterns import resolve_pattern
 
@@ -206,6 +207,22 @@ class Tokenizer:
         else:
             ids, offsets = self._encoder.encode(texts)
         return (self.ids.astype(self.dtype)[ids] if self._has_own_ids else ids), offsets
+
+    def encode_files(
+        self,
+        paths: Sequence[str | Path],
+        *,
+        allowed_special: Collection[str] = (),
+        progress: Progress | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Encode text files, a document each, into (ids, offsets) as ``encode_batch`` does.
+
+        Only some files are in memory at a time, beside the ids. Raises TokenizerError for a file that cannot be read or
+        is not UTF-8, which names file and byte. Called as ``progress("encode files", files, all files)``.
+        """
+        from tokenizer.text_files import encode_files
+
+        return encode_files(self, paths, allowed_special, progress)
 
     def encode_with_spans(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """Encode a text into (ids, spans): token i stands for characters ``text[spans[i, 0] : spans[i, 1]]``.

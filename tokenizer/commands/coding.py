@@ -2,25 +2,35 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tokenizer.errors import TokenizerError
 from tokenizer.options import OptionParser, add_option
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tokenizer.vocabulary import Tokenizer
 
 __all__ = ["add_commands"]
 
 
 def add_commands(parser: OptionParser) -> None:
     """Add ``encode`` and ``decode``."""
-    encode = parser.add_command("encode", _encode, "--tokenizer DIR [FILE]", "Turn text into token ids.")
+    encode = parser.add_command("encode", _encode, "--tokenizer DIR [FILE ...]", "Turn text into token ids.")
     add_option(encode, "--tokenizer", str, "Folder of the tokenizer.", metavar="DIR")
-    encode.add_argument(
-        "file", nargs="?", default="-", metavar="FILE", help="UTF-8 text; - or nothing: standard input."
-    )
+    files = "UTF-8 text, a document a file; - or nothing: standard input."
+    encode.add_argument("files", nargs="*", default=["-"], metavar="FILE", help=files)
     special = "Special tokens to recognise in the text."
     add_option(encode, "--allow-special", tuple[str, ...], special, default=())
-    output = "Array to write; null: ids between spaces on standard output."
-    add_option(encode, "--output", str | None, output, default=None, metavar="FILE.npy")
+    output = (
+        "File to write: .npz holds the arrays ids, of all files, and offsets, so that file i has "
+        "ids[offsets[i] : offsets[i + 1]]; any other name is the .npy array of one file; null: the ids of one file "
+        "between spaces on standard output."
+    )
+    add_option(encode, "--output", str | None, output, default=None, metavar="FILE")
 
     decode = parser.add_command("decode", _decode, "--tokenizer DIR [FILE]", "Turn token ids into text.")
     add_option(decode, "--tokenizer", str, "Folder of the tokenizer.", metavar="DIR")
@@ -33,28 +43,51 @@ def add_commands(parser: OptionParser) -> None:
 def _encode(options: argparse.Namespace) -> int:
     from tokenizer.vocabulary import Tokenizer
 
+    is_archive = options.output is not None and options.output.endswith(".npz")
+    if len(options.files) > 1 and not is_archive:
+        raise TokenizerError(f"output must end in .npz for several files, got {options.output or 'nothing'}")
     tokenizer = Tokenizer.load(options.tokenizer)
-    try:
-        text = _read(options.file).decode()
-    except UnicodeDecodeError as error:
-        raise TokenizerError(
-            f"text must be UTF-8, got byte 0x{error.object[error.start]:02x} at {error.start} of {options.file}"
-        ) from None
+    if is_archive and options.files != ["-"]:
+        return _encode_files(tokenizer, options)
+    from tokenizer.text_files import decode_text
+
+    text = decode_text(_read(options.files[0]), options.files[0])
     ids = tokenizer.encode(text, allowed_special=options.allow_special)
     if options.output is None:
         print(*ids)
         return 0
-    import io
-
     import numpy as np
+
+    array = np.array(ids, tokenizer.dtype)
+    if is_archive:
+        _write_arrays(options.output, np.savez, ids=array, offsets=np.array([0, len(ids)]))
+    else:
+        _write_arrays(options.output, np.save, array)
+    print(f"wrote {options.output}: {len(ids):,} token ids of {len(text):,} characters")
+    return 0
+
+
+def _encode_files(tokenizer: "Tokenizer", options: argparse.Namespace) -> int:
+    import numpy as np
+
+    from tokenizer.progress import show_progress
+
+    with show_progress() as progress:
+        special = options.allow_special
+        ids, offsets = tokenizer.encode_files(options.files, allowed_special=special, progress=progress)
+    _write_arrays(options.output, np.savez, ids=ids, offsets=offsets)
+    print(f"wrote {options.output}: {len(ids):,} token ids of {len(options.files):,} files")
+    return 0
+
+
+def _write_arrays(output: str, save: Callable[..., None], *arrays: "np.ndarray", **named: "np.ndarray") -> None:
+    import io
 
     from tokenizer.artefact import write_file
 
     buffer = io.BytesIO()
-    np.save(buffer, np.array(ids, tokenizer.dtype))
-    write_file(Path(options.output), buffer.getvalue())
-    print(f"wrote {options.output}: {len(ids):,} token ids of {len(text):,} characters")
-    return 0
+    save(buffer, *arrays, **named)
+    write_file(Path(output), buffer.getvalue())
 
 
 def _decode(options: argparse.Namespace) -> int:
@@ -82,7 +115,6 @@ def _decode(options: argparse.Namespace) -> int:
 
 
 def _read(file: str) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        raise TokenizerError(f"file must be readable, got {error.strerror}: {file}") from None
+    from tokenizer.text_files import read_file
+
+    return sys.stdin.buffer.read() if file == "-" else read_file(Path(file))
