@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tokenizer.commands import coding, evaluation, exchange, pruning, training
+from tokenizer.commands import coding, evaluation, exchange, inspection, pruning, training
 from tokenizer.errors import TokenizerError
 from tokenizer.options import OptionParser, run_command
 
@@ -41,6 +41,6 @@ def _make_parser() -> OptionParser:
     parser = OptionParser(
         prog="python -m tokenizer", description="Train and use BPE and source-attributed BPE tokenizers."
     )
-    for module in (training, coding, evaluation, pruning, exchange):
+    for module in (training, coding, evaluation, inspection, pruning, exchange):
         module.add_commands(parser)
     return parser
