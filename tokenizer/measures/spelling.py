@@ -10,8 +10,6 @@ _BY_ESCAPE = {escape: character for character, escape in _ESCAPES.items()}
 _HEX = "[0-9a-fA-F]"
 _CODE = rf"\\x{_HEX}{{2}}|\\u{_HEX}{{4}}|\\U00(?:0{_HEX}|10){_HEX}{{4}}"
 _ESCAPED = re.compile(rf"{_CODE}|\\[nrt\\]|{SPACE}")
-    rf"\\x[0-9a-fA-F]{{2}}|\\u[0-9a-fA-F]{{4}}|\\U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{{4}}|\\[nrt\\]|{SPACE}"
-)
 
 
 def show_token(token: bytes) -> str:
