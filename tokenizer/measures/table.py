@@ -33,7 +33,7 @@ def to_markdown(table: Table) -> str:
 def _measures(evaluation: Evaluation) -> Table:
     size = f"{evaluation.num_bytes / 1e6:,.2f} MB of text in {evaluation.num_documents:,} documents"
     columns = ("tokenizer", "tokens", "compression", "coverage", "share", "token length", "3-digit numbers", "Gini")
-    columns += ("steps", "longest name", "MB / CPU s")
+    columns += ("steps", "MB / CPU s", "longest name")
     rows = [
         (
             measures.name,
@@ -45,8 +45,8 @@ def _measures(evaluation: Evaluation) -> Table:
             f"{measures.three_digit_numbers:,}",
             "-" if measures.gini is None else f"{measures.gini:.4f}",
             "-" if measures.training_steps is None else f"{measures.training_steps:,}",
-            _longest_name(measures),
             f"{evaluation.num_bytes / 1e6 / measures.cpu_seconds:.1f}" if measures.cpu_seconds else "-",
+            _longest_name(measures),
         )
         for measures in evaluation.tokenizers
     ]

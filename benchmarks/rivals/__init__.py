@@ -1,0 +1,1 @@
+"""Other ways to make a vocabulary, behind what `tokenizer.measures` measures."""
