@@ -83,11 +83,11 @@ class Tokenizer:
         Args:
             path: The file or its folder.
             special_tokens: More special tokens, at the ids after its last (a store needs ``<eod>``).
-            drop_normalizer: Take a tokenizer that normalises text (Qwen: NFC) without that: the ids of text that is not
-                in that form then differ.
+            drop_normalizer: Take a tokenizer that composes characters (Qwen: NFC) without that: the ids of text that is
+                not in that form then differ.
 
         Raises TokenizerError for anything that would give other ids. Added tokens become special tokens: text never
-        becomes one unless it is allowed.
+        becomes one unless it is allowed. Tokens that a post-processor puts around a text are left to the caller.
         """
         from tokenizer.interchange.huggingface_import import import_tokenizer_json
 

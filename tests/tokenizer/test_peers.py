@@ -76,6 +76,16 @@ def test_special_tokens_have_the_same_ids_and_roles(small_tokenizer, tokenizers_
     assert len(transformers_peer) == small_tokenizer.vocab_size == tokenizers_peer.get_vocab_size()
 
 
+def test_transformers_has_defaults_without_chat(transformers_peer):
+    roles = [transformers_peer.pad_token, transformers_peer.unk_token, transformers_peer.mask_token]
+    assert roles == ["<pad>", "<unk>", "<mask>"] and transformers_peer.chat_template is None
+    batch = transformers_peer(["a", "a<eod>"], padding=True)
+    assert batch["input_ids"][0][:2] == [97, transformers_peer.pad_token_id]
+    assert batch["attention_mask"][0] == [1] + [0] * (len(batch["input_ids"][1]) - 1)
+    spelled = [97, transformers_peer.eos_token_id, transformers_peer.convert_tokens_to_ids("<eot>")]
+    assert transformers_peer.decode(spelled, skip_special_tokens=True) == "a"
+
+
 def test_a_lone_surrogate_is_refused_here_as_there(small_tokenizer, tokenizers_peer):
     with pytest.raises(TokenizerError):
         small_tokenizer.encode("\udc80")

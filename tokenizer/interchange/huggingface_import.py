@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["from_tokenizer_json", "import_tokenizer_json", "read_json"]
 
 NUM_BYTES = 256
+COMPOSING = ("NFC", "NFKC")
+"""Normalizers that leave most text as it is."""
 
 # What Digits(individual_digits=True) before GPT-2's pattern gives (StarCoder): digits also end the text before them.
 GPT2_WITH_SINGLE_DIGITS = r"\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+"
@@ -75,13 +77,22 @@ def _check(content: dict[str, Any], model: dict[str, Any], added: list[dict[str,
     for name in ("byte_fallback", "continuing_subword_prefix", "end_of_word_suffix", "dropout"):
         if model.get(name):
             raise RefusalError(f"{name} {model[name]!r}")
-    if content.get("normalizer") and not drop_normalizer:
-        raise RefusalError(
-            f"normalizer {content['normalizer'].get('type')}, which may be left out by --drop-normalizer true"
-        )
+    _check_normalizer(content.get("normalizer"), drop_normalizer)
     for token in added:
         if not token["content"].strip():
             raise RefusalError(f"added token {token['content']!r}, which ordinary text spells")
+
+
+def _check_normalizer(normalizer: dict[str, Any] | None, is_dropped: bool) -> None:
+    """Refuse a normalizer; one that only composes characters may be dropped, since most text is composed already."""
+    if normalizer is None:
+        return
+    steps = normalizer["normalizers"] if normalizer["type"] == "Sequence" else [normalizer]
+    names = [step["type"] for step in steps]
+    is_droppable = all(name in COMPOSING for name in names)
+    if not (is_dropped and is_droppable):
+        hint = ", which may be left out by --drop-normalizer true" if is_droppable else ""
+        raise RefusalError(f"normalizer {', '.join(names)}{hint}")
 
 
 def _read_merges(merges: list[tuple[str, ...]]) -> tuple[np.ndarray, list[str]]:
@@ -103,7 +114,9 @@ def _read_merges(merges: list[tuple[str, ...]]) -> tuple[np.ndarray, list[str]]:
     return pairs, letters + made
 
 
-def _read_pattern(pre_tokenizer: dict[str, Any]) -> str:
+def _read_pattern(pre_tokenizer: dict[str, Any] | None) -> str:
+    if pre_tokenizer is None:
+        raise RefusalError("no pre-tokenizer")
     steps = pre_tokenizer["pretokenizers"] if pre_tokenizer["type"] == "Sequence" else [pre_tokenizer]
     *splits, last = steps
     if last["type"] != "ByteLevel" or last.get("add_prefix_space"):
