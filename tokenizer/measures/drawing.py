@@ -4,13 +4,14 @@ import html
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tokenizer.measures.spelling import show_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["COLOURS", "INK", "draw", "label_number", "use_log_axis"]
 
@@ -21,6 +22,7 @@ WIDTH_INCHES = 5.2  # as wide as a phone at its own text size; wider pages put t
 INK = "#010203"
 """The page's colour of text, for what is drawn: it stands for `currentColor`, which matplotlib does not know."""
 
+LEGEND_CHARACTERS = 90  # of a line
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "tokenizer",
@@ -42,13 +44,20 @@ _SETTINGS: dict[Any, Any] = {
 
 
 def draw(
-    title: str, paint: Callable[["Axes"], None], *, x_label: str = "", y_label: str = "", height: float = 3.3
+    title: str,
+    paint: Callable[["Axes"], None],
+    *,
+    names: Iterable[str] = (),
+    x_label: str = "",
+    y_label: str = "",
+    height: float = 3.3,
 ) -> str:
     """Draw one pair of axes into SVG text that fits into a page.
 
     Args:
         title: Stands above, and is what a reader who does not see hears.
-        paint: Draws on the axes; what it gives a label enters the legend.
+        paint: Draws on the axes.
+        names: Of series, for a legend of their colours, if there are several.
         x_label: Below the axes.
         y_label: Beside the axes.
         height: In inches; the width is WIDTH_INCHES.
@@ -65,15 +74,20 @@ def draw(
         axes.set_title(show_text(title))
         axes.set_xlabel(show_text(x_label))
         axes.set_ylabel(show_text(y_label))
-        handles, labels = axes.get_legend_handles_labels()
-        if len(labels) > 1:
-            names = [show_text(label) for label in labels]
-            columns = max(1, min(len(names), 90 // (max(map(len, names)) + 6)))
-            figure.legend(handles, names, loc="outside lower center", ncols=columns)
+        _add_legend(figure, [show_text(name) for name in names])
         buffer = io.StringIO()
         nothing: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     return _inline(buffer.getvalue(), title)
+
+
+def _add_legend(figure: "Figure", names: list[str]) -> None:
+    from matplotlib.patches import Patch
+
+    if len(names) > 1:
+        columns = max(1, min(len(names), LEGEND_CHARACTERS // (max(map(len, names)) + 6)))
+        handles = [Patch(color=COLOURS[index % len(COLOURS)]) for index in range(len(names))]
+        figure.legend(handles, names, loc="outside lower center", ncols=columns)
 
 
 def _inline(svg: str, title: str) -> str:

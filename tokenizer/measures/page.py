@@ -92,6 +92,9 @@ def _own_ids(svg: str, prefix: str) -> str:
 
 
 def _table(table: Table) -> str:
+    for row in table.rows:
+        if len(row) != len(table.columns):
+            raise ValueError(f"rows must have {len(table.columns)} cells, got {len(row)}: {row}")
     shown = [[_show(cell) for cell in row] for row in table.rows]
     heads = [""] * len(table.columns)
     for column in range(len(heads)):

@@ -32,7 +32,9 @@ _TICKS = (0, 1, *(digit * 10**power for power in range(12) for digit in (3, 10))
 DENSITIES = (0.08, 0.18, 0.32, 0.5, 0.7, 0.9)  # opacity from one merge in a cell to the fullest cell
 
 
-def plot_bars(title: str, groups: Sequence[str], series: Mapping[str, Sequence[float]], *, label: str = "") -> str:
+def plot_bars(
+    title: str, groups: Sequence[str], series: Mapping[str, Sequence[float] | np.ndarray], *, label: str = ""
+) -> str:
     """Horizontal bars: for each group (a language), one of each series (a tokenizer), in the order given.
 
     Args:
@@ -45,16 +47,16 @@ def plot_bars(title: str, groups: Sequence[str], series: Mapping[str, Sequence[f
 
     def paint(axes: "Axes") -> None:
         places = np.arange(len(groups))
-        for index, (name, values) in enumerate(series.items()):
+        for index, values in enumerate(series.values()):
             offsets = places - 0.4 + thickness * (index + 0.5)
-            axes.barh(offsets, np.asarray(values, float), thickness * 0.9, color=_colour(index), label=name)
+            axes.barh(offsets, np.asarray(values, float), thickness * 0.9, color=_colour(index))
         axes.set_yticks(places, [show_text(group) for group in groups])
         axes.set_ylim(len(groups) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         axes.xaxis.set_major_formatter(label_number)
 
     bars = len(groups) * max(1.7, len(series) + 0.8)
-    return draw(title, paint, x_label=label, height=1.2 + BAR_INCHES * bars + 0.12 * len(series))
+    return draw(title, paint, names=series, x_label=label, height=1.2 + BAR_INCHES * bars + 0.12 * len(series))
 
 
 def plot_histogram(
@@ -67,17 +69,17 @@ def plot_histogram(
     def paint(axes: "Axes") -> None:
         from matplotlib.ticker import MaxNLocator
 
-        for index, (name, histogram) in enumerate(histograms.items()):
+        for index, histogram in enumerate(histograms.values()):
             numbers = np.arange(first, len(histogram))
             places = numbers - 0.42 + thickness * (index + 0.5)
-            axes.bar(places, np.asarray(histogram)[first:], thickness, color=_colour(index), label=name)
+            axes.bar(places, np.asarray(histogram)[first:], thickness, color=_colour(index))
         if any(np.any(np.asarray(histogram)[first:]) for histogram in histograms.values()):
             use_log_axis(axes, "y")
         axes.set_xlim(first - 0.6, max(length, first + 1) - 0.4)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(visible=False, axis="x")
 
-    return draw(title, paint, x_label=label, y_label=count_label)
+    return draw(title, paint, names=histograms, x_label=label, y_label=count_label)
 
 
 def plot_name_parts(histograms: Mapping[str, np.ndarray]) -> str:
@@ -106,15 +108,16 @@ def plot_lines(
     """
 
     def paint(axes: "Axes") -> None:
-        for index, (name, (x, y)) in enumerate(series.items()):
+        for index, (x, y) in enumerate(series.values()):
             chosen = _spread(np.asarray(x, float), is_log="x" in log)
             points = np.asarray(x)[chosen], np.asarray(y)[chosen]
-            axes.plot(*points, color=_colour(index), label=name, linewidth=1.6, marker="o" if marks else "", ms=3)
-        use_log_axis(axes, *log)
+            axes.plot(*points, color=_colour(index), linewidth=1.6, marker="o" if marks else "", ms=3)
+        if any(len(x) for x, _ in series.values()):
+            use_log_axis(axes, *log)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(label_number)
 
-    return draw(title, paint, x_label=x_label, y_label=y_label)
+    return draw(title, paint, names=series, x_label=x_label, y_label=y_label)
 
 
 def plot_pruning(curves: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str:
