@@ -1,7 +1,7 @@
 """Texts to token ids through a memory of words: only words not met before are merged."""
 
 from collections.abc import Iterator, Sequence
-from threading import Lock
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -22,55 +22,78 @@ MEMORY_BYTES = 64 << 20
 
 
 class Encoder:
-    """Encodes batches of texts; remembers the words it has met, up to ``MEMORY_BYTES`` of them. Safe among threads."""
+    """Encodes batches of texts. Safe among threads: each remembers words of its own, up to ``MEMORY_BYTES`` of them."""
 
     def __init__(self, pairs: np.ndarray, pattern: str, dtype: np.dtype) -> None:
         self._ranks = PairRanks(pairs)
         self._pattern = pattern
         self._dtype = dtype
-        self._lock = Lock()
-        self._forget()
+        self._idle: list[_Memory] = []  # memories that no thread is using
 
-    def _forget(self) -> None:
-        self._table = WordTable()
-        # The ids of word w are ids[offsets[w] : offsets[w + 1]].
-        self._ids = _Growing(self._dtype)
-        self._offsets = _Growing(np.dtype(np.int64))
-        self._offsets.append(np.zeros(1, np.int64))
-
-    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def encode(self, texts: Sequence[str], threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Encode into (ids, offsets int64[texts + 1]); raises TokenizerError for a lone surrogate."""
-        ids, lengths = [np.empty(0, self._dtype)], [np.empty(0, np.int64)]
-        for group in _blocks(texts, GROUP_CHARACTERS):
-            group_ids, offsets = self._encode_group(group)
-            ids.append(group_ids)
-            lengths.append(np.diff(offsets))
-        return np.concatenate(ids), offsets_of(np.concatenate(lengths))
+        groups = _blocks(texts, GROUP_CHARACTERS if threads == 1 else GROUP_CHARACTERS // 4)
+        if threads == 1:
+            return self._join(map(self._encode_group, groups))
+        with ThreadPoolExecutor(threads) as pool:
+            return self._join(pool.map(self._encode_group, groups))
 
     def encode_with_dropout(self, texts: Sequence[str], probability: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Encode with BPE-dropout, every word anew: chances come from (seed, number of the text, byte in the text)."""
-        ids, lengths = [np.empty(0, self._dtype)], [np.empty(0, np.int64)]
+        return self._join(self._drop(texts, probability, seed))
+
+    def _drop(self, texts: Sequence[str], probability: float, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         number = 0
-        for block in _blocks(texts, GROUP_CHARACTERS):
-            words = split_documents(block, self._pattern)
+        for group in _blocks(texts, GROUP_CHARACTERS):
+            words = split_documents(group, self._pattern)
             dropout = make_dropout(probability, seed, words.starts[words.document_words], number)
-            block_ids, offsets = encode_words(words.data, words.starts, self._ranks, dropout)
-            ids.append(block_ids.astype(self._dtype))
-            lengths.append(np.diff(offsets[words.document_words]))
-            number += len(block)
-        return np.concatenate(ids), offsets_of(np.concatenate(lengths))
+            ids, offsets = encode_words(words.data, words.starts, self._ranks, dropout)
+            yield ids.astype(self._dtype), offsets[words.document_words]
+            number += len(group)
 
     def _encode_group(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        try:
+            memory = self._idle.pop()
+        except IndexError:  # the first time, or more threads than ever before
+            memory = _Memory(self._ranks, self._pattern, self._dtype)
+        result = memory.encode(texts)
+        if memory.num_bytes <= MEMORY_BYTES:
+            self._idle.append(memory)
+        return result
+
+    def _join(self, parts: Iterator[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+        ids, lengths = [np.empty(0, self._dtype)], [np.empty(0, np.int64)]
+        for part_ids, offsets in parts:
+            ids.append(part_ids)
+            lengths.append(np.diff(offsets))
+        return np.concatenate(ids), offsets_of(np.concatenate(lengths))
+
+
+class _Memory:
+    """Words met so far, and their ids: those of word w are ids[offsets[w] : offsets[w + 1]]."""
+
+    def __init__(self, ranks: PairRanks, pattern: str, dtype: np.dtype) -> None:
+        self._ranks = ranks
+        self._pattern = pattern
+        self._table = WordTable()
+        self._ids = _Growing(dtype)
+        self._offsets = _Growing(np.dtype(np.int64))
+        self._offsets.append(np.zeros(1, np.int64))
+
+    @property
+    def num_bytes(self) -> int:
+        """Of all words."""
+        return self._table.data.size
+
+    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Encode into (ids, offsets int64[texts + 1])."""
         numbers, num_words = [], []
-        with self._lock:
-            if self._table.data.size > MEMORY_BYTES:
-                self._forget()
-            for block in _blocks(texts, BLOCK_CHARACTERS):
-                words = split_documents(block, self._pattern)
-                numbers.append(self._table.identify(words.data, words.starts))
-                num_words.append(np.diff(words.document_words))
-            self._learn()
-            ids, offsets = take_rows(self._ids.values, self._offsets.values, np.concatenate(numbers))
+        for block in _blocks(texts, BLOCK_CHARACTERS):
+            words = split_documents(block, self._pattern)
+            numbers.append(self._table.identify(words.data, words.starts))
+            num_words.append(np.diff(words.document_words))
+        self._learn()
+        ids, offsets = take_rows(self._ids.values, self._offsets.values, np.concatenate(numbers))
         return ids, offsets[offsets_of(np.concatenate(num_words))]
 
     def _learn(self) -> None:
@@ -81,7 +104,7 @@ class Encoder:
         offsets = self._table.offsets[known:]
         ids, id_offsets = encode_words(self._table.data[offsets[0] :], offsets - offsets[0], self._ranks)
         self._offsets.append(id_offsets[1:] + self._ids.values.size)
-        self._ids.append(ids.astype(self._dtype))
+        self._ids.append(ids.astype(self._ids.values.dtype))
 
 
 class _Growing:

@@ -34,7 +34,7 @@ __all__ = ["Merges", "merge_words"]
 
 NUM_BYTES = 256
 _MAX_BYTES = 2**31 - 2  # positions are 32-bit numbers
-_MIN_CANDIDATES = 16
+_MIN_CANDIDATES = 4
 _MAX_CANDIDATES = 4096
 
 
@@ -132,7 +132,7 @@ class _Trainer:
         self._lengths = np.ones(num_tokens, np.int64)
         self._lengths[: self._first_token] = known_lengths(known_pairs)
         births = self._text.all_births()
-        self._add(self._group(births, _sort(births)))
+        self._add(self._group(_sort(births)))
 
     def result(self) -> Merges:
         rows = [self._pairs.take(np.zeros(0, np.int64)), *self._merged]
@@ -163,13 +163,13 @@ class _Trainer:
         spots = spots.keep((~is_skipped & (np.arange(len(numbers)) < cut))[spots.ranks])
         spots = self._text.every_other(spots, rows.lefts == rows.rights)
         plan = self._text.plan(spots, tokens)
-        order = _sort(plan.births)
-        final_cut = self._cut_at_births(self._group(plan.births, order), rows, cut)
+        groups = self._group(_sort(plan.births))
+        final_cut = self._cut_at_births(groups, rows, cut)
         if final_cut < cut:
             plan = self._text.plan(spots.keep(spots.ranks < final_cut), tokens)
-            order = _sort(plan.births)
-        self._apply(plan, order, numbers[:final_cut], is_skipped[:final_cut], tokens)
-        self._limit = min(max(2 * final_cut, _MIN_CANDIDATES), _MAX_CANDIDATES)
+            groups = self._group(_sort(plan.births))
+        self._apply(plan, groups, numbers[:final_cut], is_skipped[:final_cut], tokens)
+        self._limit = min(final_cut + final_cut // 2 + _MIN_CANDIDATES // 2, _MAX_CANDIDATES)
         return True
 
     def _choose(self) -> np.ndarray:
@@ -190,12 +190,11 @@ class _Trainer:
         self._languages[tokens] = rows.languages
         self._lengths[tokens] = self._lengths[rows.lefts] + self._lengths[rows.rights]
 
-    def _group(self, births: Births, order: np.ndarray) -> "_Groups":
-        """Return the new pairs of `births`, which `order` sorts by pair; F is that of the births it holds."""
-        codes, slots = births.codes[order], births.slots[order]
+    def _group(self, births: "_SortedBirths") -> "_Groups":
+        """Return the new pairs; F is that of the births there are."""
+        codes, slots = births.codes, births.slots
         starts = np.flatnonzero(np.diff(codes, prepend=-1))
-        first = order[starts]
-        lefts, rights = births.lefts[first], births.rights[first]
+        lefts, rights = (codes[starts] >> 32).astype(np.int32), codes[starts].astype(np.int32)
         frequencies = np.add.reduceat(self._text.weights[slots], starts) if len(starts) else np.zeros(0, np.int64)
         frequencies[self._lengths[lefts] + self._lengths[rights] > self._max_token_length] = 0
         repositories = np.minimum(self._repositories[lefts], self._repositories[rights])
@@ -204,7 +203,7 @@ class _Trainer:
         priorities = self._priority.evaluate(frequencies, repositories, languages)
         keys = self._ties.keys(lefts, rights, slots, starts)
         rows = PairRows(lefts, rights, keys, frequencies, repositories, languages, priorities)
-        return _Groups(rows, births.ranks[first], slots, np.diff(starts, append=len(slots)))
+        return _Groups(rows, births.ranks[starts], births, np.diff(starts, append=len(slots)))
 
     def _cut_at_births(self, groups: "_Groups", rows: PairRows, cut: int) -> int:
         """Return how many of the first `cut` candidates come before every pair that is born earlier among them."""
@@ -220,7 +219,7 @@ class _Trainer:
         return min(cut, int(np.maximum(born_after, num_better).min()))
 
     def _apply(
-        self, plan: Plan, order: np.ndarray, numbers: np.ndarray, is_skipped: np.ndarray, tokens: np.ndarray
+        self, plan: Plan, groups: "_Groups", numbers: np.ndarray, is_skipped: np.ndarray, tokens: np.ndarray
     ) -> None:
         merged = numbers[~is_skipped]
         if not self._needs_exact:
@@ -228,12 +227,27 @@ class _Trainer:
         self._merged.append(self._pairs.take(merged))
         self._pairs.lower(*self._text.merge(plan, tokens))
         self._pairs.retire(numbers)
-        self._add(self._group(plan.births, order[~plan.births.is_passing[order]]))
+        if groups.births.is_passing.any():
+            groups = self._group(groups.births.lasting())
+        self._add(groups)
         self.num_merges += len(merged)
         self._num_skipped += len(numbers) - len(merged)
 
     def _add(self, groups: "_Groups") -> None:
-        self._queue.add(self._pairs.add(groups.rows, groups.slots, groups.lengths))
+        self._queue.add(self._pairs.add(groups.rows, groups.births.slots, groups.lengths))
+
+
+class _SortedBirths(NamedTuple):
+    """Births by pair, those of a pair as they come."""
+
+    codes: np.ndarray  # int64, rising: left token << 32 | right token
+    slots: np.ndarray  # int32
+    ranks: np.ndarray  # int32
+    is_passing: np.ndarray  # bool
+
+    def lasting(self) -> "_SortedBirths":
+        """Return those that no later merge of the batch ends."""
+        return _SortedBirths(*(column[~self.is_passing] for column in self))
 
 
 class _Groups(NamedTuple):
@@ -241,21 +255,26 @@ class _Groups(NamedTuple):
 
     rows: PairRows  # F at birth
     ranks: np.ndarray  # int32[pairs]: the merge at which each is born
-    slots: np.ndarray  # int32[occurrences]: pair after pair
-    lengths: np.ndarray  # int64[pairs]: occurrences of each
+    births: _SortedBirths
+    lengths: np.ndarray  # int64[pairs]: births of each
 
 
-def _sort(births: Births) -> np.ndarray:
-    """Return the order (int64) that sorts births by pair, in each as they come.
+def _sort(births: Births) -> _SortedBirths:
+    """Sort births by pair, in each as they come.
 
-    Sorting numbers that hold code and index takes a third of the time of `argsort`; they rarely do not fit.
+    Sorting numbers that hold pair and index takes a third of the time of `argsort`; they rarely do not fit.
     """
     size = len(births.slots)
     token_bits = int(max(births.lefts.max(), births.rights.max())).bit_length() if size else 0
     index_bits = size.bit_length()
     if 2 * token_bits + index_bits > 63:
-        return np.argsort(births.codes, kind="stable")
-    packed = (births.lefts.astype(np.int64) << token_bits | births.rights) << index_bits
-    packed |= np.arange(size)
-    packed.sort()
-    return packed & ((1 << index_bits) - 1)
+        order = np.argsort(births.codes, kind="stable")
+        codes = births.codes[order]
+    else:
+        packed = (births.lefts.astype(np.int64) << token_bits | births.rights) << index_bits
+        packed |= np.arange(size)
+        packed.sort()
+        order = packed & ((1 << index_bits) - 1)
+        packed >>= index_bits
+        codes = packed >> token_bits << 32 | packed & ((1 << token_bits) - 1)
+    return _SortedBirths(codes, births.slots[order], births.ranks[order], births.is_passing[order])
