@@ -189,9 +189,11 @@ class Tokenizer:
         return self.encode_batch([text])[0].tolist()
 
     def encode_batch(
-        self, texts: Sequence[str], *, dropout: float = 0.0, seed: int = 0
+        self, texts: Sequence[str], *, dropout: float = 0.0, seed: int = 0, threads: int = 1
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode texts, in which nothing is special, into (ids, offsets).
+
+        The ids are the same for any number of threads (with dropout there is one).
 
         With ``dropout`` (BPE-dropout), every merge is passed over with that probability, so that a model sees the same
         words in many pieces; what is drawn depends on the seed, the number of the text and the place in it. Words of
@@ -202,10 +204,12 @@ class Tokenizer:
         """
         if not 0 <= dropout <= 1:
             raise TokenizerError(f"dropout must be from 0 to 1, got {dropout}")
+        if threads < 1:
+            raise TokenizerError(f"threads must be at least 1, got {threads}")
         if dropout:
             ids, offsets = self._encoder.encode_with_dropout(texts, dropout, seed)
         else:
-            ids, offsets = self._encoder.encode(texts)
+            ids, offsets = self._encoder.encode(texts, threads)
         return (self.ids.astype(self.dtype)[ids] if self._has_own_ids else ids), offsets
 
     def encode_files(

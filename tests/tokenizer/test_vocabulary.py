@@ -86,10 +86,24 @@ def test_forgetting_words_changes_no_ids(small_tokenizer, documents, monkeypatch
     expected = small_tokenizer.encode_batch(texts)
     monkeypatch.setattr(encoding, "MEMORY_BYTES", 100)
     monkeypatch.setattr(encoding, "BLOCK_CHARACTERS", 50)
+    monkeypatch.setattr(encoding, "GROUP_CHARACTERS", 200)
     forgetful = pickle.loads(pickle.dumps(small_tokenizer))
     for _ in range(2):
         for ours, theirs in zip(forgetful.encode_batch(texts), expected, strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_ids_are_the_same_for_any_number_of_threads(small_tokenizer, documents, monkeypatch, threads):
+    texts = [document.text for document in documents]
+    expected = small_tokenizer.encode_batch(texts)
+    monkeypatch.setattr(encoding, "GROUP_CHARACTERS", 400)
+    anew = pickle.loads(pickle.dumps(small_tokenizer))
+    for _ in range(2):
+        for ours, theirs in zip(anew.encode_batch(texts, threads=threads), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(TokenizerError, match="threads must be at least 1, got 0"):
+        anew.encode_batch(texts, threads=0)
 
 
 def test_threads_share_a_tokenizer(documents, small_tokenizer):

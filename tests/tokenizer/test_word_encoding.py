@@ -40,12 +40,20 @@ def merge_lists(draw):
     return pairs
 
 
-@given(merge_lists(), st.lists(st.text("abcd", min_size=1, max_size=30), max_size=8), st.sampled_from([0, 7, 256]))
-def test_words_encode_as_one_merge_at_a_time_does(pairs, words, long_word):
+@given(
+    merge_lists(),
+    st.lists(st.text("abcd", min_size=1, max_size=30), max_size=8),
+    st.sampled_from([0, 7, 256]),
+    st.sampled_from([0, 4, 1000]),
+    st.sampled_from([1, 3, 1000]),
+)
+def test_words_encode_as_one_merge_at_a_time_does(pairs, words, long_word, few_words, words_at_once):
     words = [word.encode() for word in words]
     data = np.frombuffer(b"".join(words), np.uint8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(word_encoding, "LONG_WORD", long_word)  # so that both algorithms are tried
+        patch.setattr(word_encoding, "FEW_WORDS", few_words)
+        patch.setattr(word_encoding, "WORDS_AT_ONCE", words_at_once)
         ids, offsets = word_encoding.encode_words(
             data, offsets_of(np.array([len(word) for word in words], int)), PairRanks(np.array(pairs))
         )
