@@ -15,15 +15,20 @@ if TYPE_CHECKING:
 __all__ = ["DocumentReader", "add_documents"]
 
 DOCUMENTS_BETWEEN_REPORTS = 1000
-_NOT_ASKED = ("held_out_fraction", "held_out_by", "held_out_seed", "shard_bytes")
+_HELD_OUT = ("held_out_fraction", "held_out_by", "held_out_seed")
 
 
-def add_documents(parser: OptionParser, doc: str) -> None:
-    """Add ``--on PATH...`` and how documents are read; `doc` says what they are for."""
+def add_documents(parser: OptionParser, doc: str, *, held_out: bool = False) -> None:
+    """Add ``--on PATH...`` and how documents are read; `doc` says what they are for.
+
+    With `held_out`, the options that held out a share from training are taken, too, and only that share is read.
+    """
     parser.add_argument(
         "--on", nargs="+", default=[], metavar="PATH", help=f"{doc} {field_docs(CorpusConfig)['paths']}"
     )
-    add_options(parser, CorpusConfig, title="documents", without=("paths", *_NOT_ASKED))
+    title = "documents (with a held-out share, only those that it holds)" if held_out else "documents"
+    without = ("paths", "shard_bytes", *(() if held_out else _HELD_OUT))
+    add_options(parser, CorpusConfig, title=title, without=without)
 
 
 class DocumentReader:
@@ -35,8 +40,8 @@ class DocumentReader:
         self.skipped: list[str] = []
 
     def read(self, progress: "Progress", phase: str = "read documents") -> Iterator["Document"]:
-        """Yield all documents; progress is in bytes of input."""
-        from tokenizer.corpus import list_shards, read_shard
+        """Yield all documents, of a held-out share only its own; progress is in bytes of input."""
+        from tokenizer.corpus import is_held_out, list_shards, read_shard
 
         shards = list_shards(self._corpus)
         done, total = 0, sum(shard.size for shard in shards)
@@ -44,8 +49,9 @@ class DocumentReader:
             for document in read_shard(shard, self._corpus, skipped=self.skipped):
                 if self.num_documents % DOCUMENTS_BETWEEN_REPORTS == 0:
                     progress(phase, done, total, f"{self.num_documents:,} documents")
-                self.num_documents += 1
-                yield document
+                if not self._corpus.held_out_fraction or is_held_out(document, self._corpus):
+                    self.num_documents += 1
+                    yield document
             done += shard.size
         progress(phase, done, total, f"{self.num_documents:,} documents")
 

@@ -2,18 +2,16 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenizer.corpus.config import CorpusConfig
+from tokenizer.commands.documents import DocumentReader, add_documents
 from tokenizer.errors import TokenizerError
-from tokenizer.options import OptionParser, add_option, add_options, field_docs, take_options
+from tokenizer.options import OptionParser, add_option
 
 if TYPE_CHECKING:
-    from tokenizer.corpus import Document
     from tokenizer.measures.page import Table
-    from tokenizer.progress import Progress
     from tokenizer.vocabulary import Tokenizer
 
 __all__ = ["add_commands"]
@@ -25,19 +23,19 @@ def add_commands(parser: OptionParser) -> None:
     evaluate = parser.add_command("evaluate", _evaluate, usage, "Measure tokenizers on documents, and compare them.")
     kinds = "Folder of a tokenizer, tokenizer.json of byte-level BPE or its folder, or a file of tiktoken ranks."
     evaluate.add_argument("tokenizers", nargs="+", metavar="TOKENIZER", help=kinds)
-    evaluate.add_argument("--on", nargs="+", required=True, metavar="PATH", help=field_docs(CorpusConfig)["paths"])
     # Plain arguments: as a setting, `json` would be seen in "tokenizer.json" of a message.
     evaluate.add_argument("--json", metavar="FILE", help="Write the measures as JSON, too.")
     evaluate.add_argument("--page", metavar="FILE.html", help="Write a page with plots, too.")
     add_option(evaluate, "--pattern", str, "Of tiktoken ranks: a name or a regular expression.", default="gpt4")
     dropped = "Take a tokenizer that normalises text without that: ids of text in another form then differ."
     add_option(evaluate, "--drop-normalizer", bool, dropped, default=False)
-    title = "documents (all of them; with a held-out share, those that it holds)"
-    add_options(evaluate, CorpusConfig, title=title, without=("paths",))
+    add_documents(evaluate, "Documents to measure on.", held_out=True)
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    corpus = take_options(options, CorpusConfig, paths=tuple(options.on))
+    if not options.on:
+        raise TokenizerError("--on must name documents to measure on, got none")
+    reader = DocumentReader(options, options.on)
     for output in (options.json, options.page):
         if output is not None and not Path(output).parent.is_dir():
             raise TokenizerError(f"output must be in a folder that is there, got {output}")
@@ -46,12 +44,10 @@ def _evaluate(options: argparse.Namespace) -> int:
     from tokenizer.progress import show_progress
 
     tokenizers = _open(options.tokenizers, options.pattern, options.drop_normalizer)
-    skipped: list[str] = []
     with show_progress() as progress:
-        evaluation = evaluate(tokenizers, _read(corpus, skipped, progress))
+        evaluation = evaluate(tokenizers, reader.read(progress, "measure"))
     _show(make_tables(evaluation))
-    if skipped:
-        print(f"left out {len(skipped)} documents; the first: {skipped[0]}", file=sys.stderr)
+    reader.report_skipped()
     if options.json is not None:
         import json
 
@@ -81,23 +77,6 @@ def _open(paths: Sequence[str], pattern: str, drop_normalizer: bool) -> dict[str
         name: open_subject(Path(path), pattern=pattern, drop_normalizer=drop_normalizer)
         for name, path in zip(names, paths, strict=True)
     }
-
-
-def _read(corpus: CorpusConfig, skipped: list[str], progress: "Progress") -> Iterator["Document"]:
-    """Yield the documents of a corpus, of a held-out share only its own; progress is in bytes of input."""
-    from tokenizer.corpus import is_held_out, list_shards, read_shard
-
-    shards = list_shards(corpus)
-    done, total, num_documents = 0, sum(shard.size for shard in shards), 0
-    for shard in shards:
-        for document in read_shard(shard, corpus, skipped=skipped):
-            if num_documents % 1000 == 0:
-                progress("evaluate", done, total, f"{num_documents:,} documents")
-            if not corpus.held_out_fraction or is_held_out(document, corpus):
-                num_documents += 1
-                yield document
-        done += shard.size
-    progress("evaluate", done, total, f"{num_documents:,} documents")
 
 
 def _show(tables: Sequence["Table"]) -> None:

@@ -14,6 +14,7 @@ from tokenizer.measures.plots import (
     plot_name_parts,
     plot_probabilities,
 )
+from tokenizer.measures.probabilities import probabilities
 from tokenizer.measures.subject import Subject
 from tokenizer.measures.table import make_tables
 from tokenizer.vocabulary import Tokenizer
@@ -28,7 +29,7 @@ def write_evaluation_page(path: Path, evaluation: Evaluation, tokenizers: Mappin
     used = _bars(evaluation, "Coverage", "distinct tokens", lambda row: row.coverage)
     lengths = {one.name: np.array(one.token_lengths) for one in evaluation.tokenizers}
     names = {one.name: np.array(one.name_parts) for one in evaluation.tokenizers}
-    probabilities = {one.name: np.sort(one.token_counts)[::-1] / one.num_tokens for one in evaluation.tokenizers}
+    by_rank = {one.name: probabilities(one.token_counts) for one in evaluation.tokenizers}
     sections = [
         Section(title="Measures", notes=[_GLOSSARY], tables=[measures, *differences]),
         Section(title="Languages", plots=[rates, used], tables=[compression, coverage]),
@@ -37,7 +38,7 @@ def write_evaluation_page(path: Path, evaluation: Evaluation, tokenizers: Mappin
             plots=[
                 plot_histogram("Length of tokens", lengths, label="bytes", first=1),
                 plot_name_parts(names),
-                plot_probabilities(probabilities),
+                plot_probabilities(by_rank),
             ],
             tables=[parts],
         ),
