@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from tokenizer import Tokenizer, TokenizerError, train
 from tokenizer.commands import main
+from tokenizer.counting.counts import count_words
+from tokenizer.measures.encoded_words import encode_counts
+from tokenizer.measures.history import history
 from tokenizer.measures.inspection import Inspector
 from tokenizer.measures.inspection_report import intermediates_lines, text_lines, token_json, token_lines
 from tokenizer.measures.merge_graph import count_made, make_graph
@@ -131,6 +134,17 @@ def test_a_token_is_made_for_itself_and_for_all_that_holds_it(small_tokenizer):
     made = count_made(small_tokenizer.pairs, frequencies)
     for token in (32, 97, 256, 257, 260, 300, 379):
         assert made[token] == sum(count(token, other) * frequencies[other] for other in range(380))
+
+
+@pytest.mark.parametrize("priority", ["F", "F*logR*L"])
+def test_on_its_training_documents_a_token_is_made_as_often_as_its_merge_was_counted(documents, priority):
+    tokenizer = train(documents, vocab_size=350, priority=priority)
+    words = count_words(documents, tokenizer.pattern)
+    made = count_made(tokenizer.pairs, encode_counts(words, tokenizer.pairs).frequencies(256 + len(tokenizer.pairs)))
+    is_double = tokenizer.pairs[:, 0] == tokenizer.pairs[:, 1]  # F counts aaa twice, of which one is merged
+    counted = history(tokenizer).frequency
+    assert np.array_equal(made[256:][~is_double], counted[~is_double])
+    assert (made[256:] <= counted).all() and 0 < is_double.sum() < len(is_double) / 2
 
 
 def test_made_first_then_merged_on_is_intermediate():
