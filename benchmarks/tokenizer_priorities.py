@@ -21,7 +21,7 @@ from tokenizer import CorpusConfig, Document, Tokenizer, TokenizerConfig
 from tokenizer.artefact import write_file
 from tokenizer.corpus import list_shards, read_shard
 from tokenizer.counting.counts import WordCounts, count_words
-from tokenizer.measures.evaluation import evaluate
+from tokenizer.measures import evaluate
 from tokenizer.measures.page import Table
 from tokenizer.measures.subject import learned_tokens
 from tokenizer.measures.table import to_markdown

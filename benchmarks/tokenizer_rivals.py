@@ -27,9 +27,8 @@ from benchmarks.rivals.picky_bpe import train_picky_bpe
 from tokenizer import CorpusConfig, Document, train
 from tokenizer.artefact import write_file
 from tokenizer.corpus import is_held_out, list_shards, read_shard
-from tokenizer.measures.evaluation import evaluate
+from tokenizer.measures import Subject, evaluate
 from tokenizer.measures.page import Table
-from tokenizer.measures.subject import Subject
 from tokenizer.measures.table import to_markdown
 
 COLUMNS = ("compression", "coverage", "token length", "3-digit numbers", "Gini", "longest name", "training, CPU s")

@@ -31,7 +31,7 @@ def to_markdown(table: Table) -> str:
 
 
 def _measures(evaluation: Evaluation) -> Table:
-    size = f"{evaluation.num_bytes / 1e6:,.2f} MB of text in {evaluation.num_documents:,} documents"
+    size = f"{evaluation.num_bytes:,} bytes of text in {evaluation.num_documents:,} documents"
     columns = ("tokenizer", "tokens", "compression", "coverage", "share", "token length", "3-digit numbers", "Gini")
     columns += ("steps", "MB / CPU s", "longest name")
     rows = [
