@@ -14,6 +14,7 @@ LINES = {name: (np.arange(8), values) for name, values in SERIES.items()}
 PLOTS = {
     "bars": lambda: plots.plot_bars("Title", list("abcdefgh"), SERIES, label="bytes"),
     "histogram": lambda: plots.plot_histogram("Title", SERIES, label="bytes"),
+    "long histogram": lambda: plots.plot_histogram("Title", {"a": np.arange(90) % 3, "b": np.arange(40) % 2}, first=1),
     "name parts": lambda: plots.plot_name_parts(SERIES),
     "lines": lambda: plots.plot_lines("Title", LINES),
     "log lines": lambda: plots.plot_lines("Title", {"a": (np.arange(1, 9), np.arange(1, 9))}, log="xy", marks=True),
@@ -103,6 +104,16 @@ def test_cells_of_the_density_are_where_the_merges_are():
     # the first half lies low (large y in SVG), the second high, and the halves are equally wide
     assert early[:, 1].min() > late[:, 1].max()
     assert len(early) == pytest.approx(len(late), rel=0.1)
+
+
+def test_long_histograms_are_drawn_where_there_is_something():
+    histogram = np.zeros(400, np.int64)
+    histogram[[1, 2, 20, 399]] = [10, 1000, 100, 1]
+    points = drawn_points(plots.plot_histogram("Title", {"a": histogram}), COLOURS[0])
+    decades = (points - points[0])[:, 1] / (points - points[0])[1, 1] * 2
+    np.testing.assert_allclose(decades, [0, 2, 1, -1], atol=1e-3)
+    steps = np.log([1, 2, 20, 399]) / np.log(399)
+    np.testing.assert_allclose((points - points[0])[:, 0] / (points[-1] - points[0])[0], steps, atol=1e-3)
 
 
 def test_a_plot_of_a_whole_vocabulary_is_small():

@@ -26,10 +26,11 @@ h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin: 2.2r
 p { max-width: 46rem; margin: .5rem 0; color: var(--soft); }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1rem; }
 .plots svg { width: 100%; max-width: 40rem; height: auto; color: var(--text); }
-.table { overflow-x: auto; margin: 1rem 0; }
+figure { margin: 1rem 0; } figcaption { color: var(--soft); padding-bottom: .3rem; }
+.table { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: var(--soft); padding-bottom: .3rem; }
 th, td { padding: .25rem .7rem; text-align: left; border-bottom: 1px solid var(--line); overflow-wrap: normal; }
+th { min-width: 4.5rem; vertical-align: bottom; }
 td { white-space: pre-wrap; max-width: 32rem; }
 tbody tr:nth-child(even) { background: var(--stripe); }
 .number { text-align: right; }
@@ -101,14 +102,15 @@ def _table(table: Table) -> str:
         cells = [row[column] for row in shown if row[column]]
         if cells and all(_NUMBER.fullmatch(cell) for cell in cells):
             heads[column] = ' class="number"'
-    caption = f"<caption>{_escape(table.caption)}</caption>" if table.caption else ""
+    caption = f"<figcaption>{_escape(table.caption)}</figcaption>" if table.caption else ""
     head = "".join(f"<th{kind}>{_escape(name)}</th>" for name, kind in zip(table.columns, heads, strict=True))
     rows = [
         "<tr>" + "".join(f"<td{kind}>{_escape(cell)}</td>" for cell, kind in zip(row, heads, strict=True)) + "</tr>"
         for row in shown
     ]
     body = "\n".join(rows)
-    return f'<div class="table"><table>{caption}<thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
+    content = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
+    return f'<figure>{caption}<div class="table">{content}</div></figure>'
 
 
 def _show(cell: Cell) -> str:

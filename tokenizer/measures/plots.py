@@ -26,9 +26,10 @@ __all__ = [
 ]
 
 BAR_INCHES = 0.11
+MOST_BARS = 30  # of a histogram: more would be hairlines
 MOST_POINTS = 400  # of a line: more cannot be told apart
 MERGES_BINS, VALUE_BINS = 64, 28
-_TICKS = (0, 1, *(digit * 10**power for power in range(12) for digit in (3, 10)))
+FEW_TICKS = 8
 DENSITIES = (0.08, 0.18, 0.32, 0.5, 0.7, 0.9)  # opacity from one merge in a cell to the fullest cell
 
 
@@ -62,8 +63,17 @@ def plot_bars(
 def plot_histogram(
     title: str, histograms: Mapping[str, np.ndarray], *, label: str = "", count_label: str = "tokens", first: int = 0
 ) -> str:
-    """How many have each whole number: `histograms[name][n]` of them have n (int64[numbers]); shown from `first` on."""
+    """How many have each whole number: `histograms[name][n]` of them have n (int64[numbers]); shown from `first` on.
+
+    Up to MOST_BARS numbers are bars; more are points on logarithmic axes, from 1 on.
+    """
     length = max((len(histogram) for histogram in histograms.values()), default=0)
+    if length - first > MOST_BARS:
+        series = {}
+        for name, histogram in histograms.items():
+            numbers = np.arange(1, len(histogram))[np.asarray(histogram)[1:] > 0]
+            series[name] = (numbers, np.asarray(histogram)[numbers])
+        return plot_lines(title, series, x_label=label, y_label=count_label, log="xy", marks=True)
     thickness = 0.84 / max(1, len(histograms))
 
     def paint(axes: "Axes") -> None:
@@ -160,7 +170,7 @@ def plot_density(title: str, values: np.ndarray, *, label: str, colour: int = 0)
         _paint_cells(axes, counts, x_edges, y_edges, _colour(colour))
         if len(values):
             axes.plot(*_running_median(heights), color=INK, linewidth=1.4)
-        ticks = [tick for tick in _TICKS if y_edges[0] <= np.log1p(tick) <= y_edges[-1]]
+        ticks = _choose_ticks(y_edges[0], y_edges[-1])
         axes.set_yticks(np.log1p(ticks), [label_number(tick) for tick in ticks])
         axes.set_xlim(x_edges[0], x_edges[-1])
         axes.set_ylim(y_edges[0], y_edges[-1])
@@ -173,6 +183,16 @@ def _value_edges(least: int, most: int) -> np.ndarray:
     """Edges of cells between least and most on the scale log(1 + value), each between two whole numbers."""
     evenly = np.expm1(np.linspace(np.log1p(least), np.log1p(most + 1), VALUE_BINS + 1))
     return np.log1p(np.unique(np.round(evenly)) - 0.5)
+
+
+def _choose_ticks(low: float, high: float) -> list[int]:
+    """1, 2, 5, 10, ... on the scale log(1 + value), or 1, 3, 10, ... where these would be many."""
+    for digits in ((2, 5, 10), (3, 10)):
+        numbers = (0, 1, *(digit * 10**power for power in range(18) for digit in digits))
+        ticks = [number for number in numbers if low <= np.log1p(number) <= high]
+        if len(ticks) <= FEW_TICKS:
+            break
+    return ticks
 
 
 def _paint_cells(axes: "Axes", counts: np.ndarray, x_edges: np.ndarray, y_edges: np.ndarray, colour: str) -> None:
