@@ -289,5 +289,8 @@ def test_commands_export_and_import(small_tokenizer, tmp_path, capsys):
     assert main(["import", str(ranks), "--output", str(tmp_path / "c"), "--special-tokens", "<eod>"]) == 0
     assert Tokenizer.load(tmp_path / "b").fingerprint == small_tokenizer.fingerprint
     assert Tokenizer.load(tmp_path / "c").special_tokens == {"<eod>": 380}
+    assert "in place of" not in capsys.readouterr().out
+    assert main(["import", str(ranks), "--output", str(tmp_path / "c")]) == 0
+    assert capsys.readouterr().out.endswith(", in place of the tokenizer that was there\n")
     assert main(["import", str(tmp_path / "none.tiktoken"), "--output", str(tmp_path / "d")]) == 2
     assert "error: file must be readable, got No such file" in capsys.readouterr().err

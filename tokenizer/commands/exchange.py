@@ -56,12 +56,15 @@ def _import(options: argparse.Namespace) -> int:
     from tokenizer.artefact import check_output
     from tokenizer.vocabulary import Tokenizer
 
-    check_output(Path(options.output))
+    replaces = check_output(Path(options.output))
     path, specials = Path(options.file), options.special_tokens
     if path.is_dir() or path.suffix == ".json":
         tokenizer = Tokenizer.from_huggingface(path, special_tokens=specials, drop_normalizer=options.drop_normalizer)
     else:
         tokenizer = Tokenizer.from_tiktoken(path, pattern=options.pattern, special_tokens=specials)
     tokenizer.save(options.output)
-    print(f"wrote {options.output}: {tokenizer.vocab_size} tokens, {tokenizer.fingerprint}")
+    print(
+        f"wrote {options.output}: {tokenizer.vocab_size} tokens, {tokenizer.fingerprint}"
+        + ", in place of the tokenizer that was there" * replaces
+    )
     return 0
