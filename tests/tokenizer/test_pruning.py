@@ -143,6 +143,21 @@ def test_tokenizers_with_ids_of_their_own_prune_to_the_same_tokens(small_tokeniz
     assert pruned.decode(pruned.encode(documents[2].text)) == documents[2].text
 
 
+@pytest.mark.peers
+@pytest.mark.parametrize("by", ["end", "leaves"])
+def test_other_libraries_encode_as_the_pruned_tokenizer_does(small_tokenizer, counts, documents, tmp_path, by):
+    tokenizers, tiktoken = pytest.importorskip("tokenizers"), pytest.importorskip("tiktoken")
+    pruned = prune(small_tokenizer, 310, by=by, counts=counts)
+    pruned.save(tmp_path / "pruned")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "pruned" / "tokenizer.json"))
+    # by ranks alone, as tiktoken merges: exact as long as no part of a token is missing
+    ranks = {token: number for number, token in enumerate(pruned.token_bytes) if token}
+    by_ranks = tiktoken.Encoding("pruned", pat_str=pruned.pattern, mergeable_ranks=ranks, special_tokens={})
+    for document in documents:
+        ids = pruned.encode(document.text)
+        assert theirs.encode(document.text).ids == ids == by_ranks.encode(document.text)
+
+
 @pytest.mark.parametrize("by", ["end", "leaves"])
 def test_points_of_the_curve_are_what_the_saved_tokenizers_encode(small_tokenizer, counts, chosen, tmp_path, by):
     texts = [document.text for document in chosen]
