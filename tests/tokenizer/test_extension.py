@@ -64,7 +64,7 @@ def plain_merge(tokens, pair, token):
     return merged
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(corpora(), st.integers(0, 12), OPTIONS)
 def test_going_on_gives_the_merges_of_one_training(documents, num_first, options):
     counts = count_words(documents, "gpt4")
@@ -76,7 +76,7 @@ def test_going_on_gives_the_merges_of_one_training(documents, num_first, options
         assert np.array_equal(both, getattr(whole, name)), name
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(corpora(), corpora(), st.integers(1, 10))
 def test_new_documents_are_merged_as_by_the_plain_algorithm(old, new, num_known):
     known = merge_words(count_words(old, "gpt4"), num_merges=num_known, priority="F").pairs
@@ -172,7 +172,7 @@ def test_imported_tokenizers_with_ids_of_their_own_are_extended(other_documents,
     assert Tokenizer.load(tmp_path / "made").fingerprint == extended.fingerprint
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=6), corpora())
 def test_no_new_merge_spells_a_token_that_is_there(numbers, documents):
     """`Tokenizer` refuses two tokens of the same bytes; any base is extended, or refused because of its own merges."""
