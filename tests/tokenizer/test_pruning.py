@@ -65,7 +65,7 @@ def counts(chosen, small_tokenizer):
 
 
 @settings(max_examples=60, deadline=None)
-@given(corpus=CORPORA, texts=st.lists(LETTERS, max_size=4), removed=st.integers(0, 30), data=st.data())
+@given(corpus=CORPORA, texts=st.lists(LETTERS, min_size=1, max_size=4), removed=st.integers(0, 30), data=st.data())
 def test_pruning_gives_the_size_asked_and_encodes_as_bpe_of_what_remains(corpus, texts, removed, data):
     original = train(corpus, vocab_size=256 + 30, special_tokens=("<eod>",), num_reserved=0, priority="F")
     removed = min(removed, len(original.pairs))
@@ -191,11 +191,14 @@ def test_sizes_out_of_range_are_refused(small_tokenizer, counts, size):
         pruning_curve(small_tokenizer, counts, [300, size])
 
 
-def test_leaves_without_documents_and_curves_without_text_are_refused(small_tokenizer, documents):
+def test_leaves_without_documents_and_curves_without_text_are_refused(small_tokenizer):
     with pytest.raises(TokenizerError, match="documents must be given to prune by leaves"):
         prune(small_tokenizer, 300, by="leaves")
+    nothing = count_words([("", "r", "x")], "gpt4")
     with pytest.raises(TokenizerError, match="must hold some text"):
-        pruning_curve(small_tokenizer, count_words([], "gpt4"), [300])
+        prune(small_tokenizer, 300, by="leaves", counts=nothing)
+    with pytest.raises(TokenizerError, match="must hold some text"):
+        pruning_curve(small_tokenizer, nothing, [300])
 
 
 @pytest.fixture
@@ -247,12 +250,17 @@ BAD = {
     ),
     "an unknown way": (["--output", "o", "--vocab-size", "300", "--by", "root"], "--by must be one of end, leaves"),
     "output in use": (["--output", ".", "--vocab-size", "300"], "--output must be a new folder"),
+    "empty documents": (
+        ["--output", "o", "--vocab-size", "300", "--by", "leaves", "--on", "empty"],
+        "documents must hold some text to measure, got none",
+    ),
     "no documents": (["--output", "o", "--vocab-size", "300", "--on", "b.jsonl"], "got 'b.jsonl'"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD.values(), ids=BAD)
 def test_bad_input_is_one_line_and_code_2_and_writes_nothing(folder, capsys, arguments, message):
+    (folder / "empty").touch()
     before = sorted(folder.rglob("*"))
     try:
         code = main(["prune", "tokenizer", *arguments])

@@ -7,9 +7,10 @@ import numpy as np
 from tokenizer.counting.counts import WordCounts
 from tokenizer.encoding.pair_ranks import PairRanks
 from tokenizer.encoding.word_encoding import encode_words
+from tokenizer.errors import TokenizerError
 from tokenizer.ragged import take_rows
 
-__all__ = ["EncodedWords", "encode_counts"]
+__all__ = ["EncodedWords", "check_text", "encode_counts"]
 
 NUM_BYTES = 256
 
@@ -54,3 +55,9 @@ def encode_counts(counts: WordCounts, pairs: np.ndarray, words: np.ndarray | Non
     numbers = np.arange(len(counts.counts)) if words is None else words
     data, offsets = take_rows(counts.data, counts.offsets, numbers)
     return EncodedWords(*encode_words(data, offsets, PairRanks(pairs)), numbers, counts.counts[numbers])
+
+
+def check_text(counts: WordCounts) -> None:
+    """Raise TokenizerError for documents without a word: their paths or filters are hardly what was meant."""
+    if not len(counts.counts):
+        raise TokenizerError("documents must hold some text to measure, got none; see their paths and languages")

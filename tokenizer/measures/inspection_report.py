@@ -151,7 +151,7 @@ def _report_json(report: TokenReport) -> dict[str, Any]:
 
 
 def _occurrence_lines(occurrences: Occurrences, survey: Survey) -> Iterator[str]:
-    share = occurrences.count / survey.num_tokens if survey.num_tokens else 0.0
+    share = occurrences.count / survey.num_tokens
     yield f"  occurs {occurrences.count:,} times ({share:.3%} of tokens) in {survey.num_documents:,} documents"
     inside = occurrences.made - occurrences.count
     if inside:

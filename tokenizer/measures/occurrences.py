@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenizer.counting.counts import WordCounts, count_words
-from tokenizer.measures.encoded_words import EncodedWords, encode_counts
+from tokenizer.measures.encoded_words import EncodedWords, check_text, encode_counts
 from tokenizer.measures.merge_graph import count_made
 from tokenizer.vocabulary import NUM_BYTES, Tokenizer
 
@@ -61,10 +61,12 @@ class Survey:
 def survey(tokenizer: Tokenizer, ids: Sequence[int], documents: Iterable[Sequence[str]]) -> Survey:
     """Encode documents (text, repository, language, ...), once, and report on tokens.
 
-    Memory holds the distinct words, and the sources of the tokens that are asked for.
+    Memory holds the distinct words, and the sources of the tokens that are asked for. Raises TokenizerError for
+    documents without text.
     """
     tally = _SourceTally(tokenizer, ids)
     counts = count_words(tally.watch(documents), tokenizer.pattern)
+    check_text(counts)
     encoded = encode_counts(counts, tokenizer.pairs)
     frequencies = encoded.frequencies(NUM_BYTES + len(tokenizer.pairs))
     made = count_made(tokenizer.pairs, frequencies)

@@ -19,13 +19,13 @@ import numpy as np
 
 from tokenizer.counting.counts import WordCounts
 from tokenizer.errors import TokenizerError
-from tokenizer.measures.encoded_words import EncodedWords, encode_counts
+from tokenizer.measures.encoded_words import EncodedWords, check_text, encode_counts
 from tokenizer.merging.trainer import Merges
 from tokenizer.progress import Progress
 from tokenizer.ragged import offsets_of
 from tokenizer.vocabulary import NUM_BYTES, Tokenizer
 
-__all__ = ["By", "CurvePoint", "order_leaves", "prune", "pruning_curve", "spread_sizes"]
+__all__ = ["By", "CurvePoint", "check_sizes", "order_leaves", "prune", "pruning_curve", "spread_sizes"]
 
 By = Literal["end", "leaves"]
 
@@ -51,7 +51,7 @@ def prune(tokenizer: Tokenizer, vocab_size: int, *, by: By = "end", counts: Word
         counts: For `leaves`, the words of documents (`count_words(documents, tokenizer.pattern)`), whose encoding gives
             the frequencies.
 
-    Raises TokenizerError for a size that pruning cannot give, and when `counts` are wanted and missing.
+    Raises TokenizerError for a size that pruning cannot give, and when `counts` are wanted and missing or empty.
     """
     check_sizes(tokenizer, [vocab_size])
     num_removed = tokenizer.vocab_size - vocab_size
@@ -93,9 +93,8 @@ def pruning_curve(
     """
     check_sizes(tokenizer, sizes)
     measured = counts if measured_on is None else measured_on
+    check_text(measured)
     num_bytes = int(np.diff(measured.offsets) @ measured.counts)
-    if not num_bytes:
-        raise TokenizerError("documents must hold some text to measure, got none; see their paths and languages")
     points = []
     largest_first = sorted(set(sizes), reverse=True)
     removals = [tokenizer.vocab_size - size for size in largest_first]
@@ -160,6 +159,7 @@ def _removal_order(tokenizer: Tokenizer, by: By, counts: WordCounts | None) -> n
         raise TokenizerError(f"by must be end or leaves, got {by!r}")
     if counts is None:
         raise TokenizerError("documents must be given to prune by leaves, got none; name them by on")
+    check_text(counts)
     encoded = encode_counts(counts, tokenizer.pairs)
     return order_leaves(tokenizer.pairs, encoded.frequencies(NUM_BYTES + len(tokenizer.pairs)))
 
