@@ -47,18 +47,25 @@ def test_every_plot_is_xml_that_is_always_the_same_and_names_itself(make):
     assert "nan" not in svg.lower().replace("dominant", "")
 
 
-def heights_of_bars(svg, colour):
-    """Lengths along x of the bars of a colour."""
-    found = re.findall(rf'd="M ([-\d.]+) [-\d.]+ \nL ([-\d.]+)[^"]*"[^>]*fill: {colour}', svg)
-    return np.array([float(right) - float(left) for left, right in found])
+def corners_of_bars(svg, colour):
+    """Three corners (x, y) of each bar of a colour; the legend's comes last."""
+    number = r"([-\d.]+)"
+    corners = rf'd="M {number} {number} \nL {number} {number} \nL {number} {number}[^"]*"[^>]*fill: {colour}'
+    return np.array(re.findall(corners, svg), float).reshape(-1, 3, 2)
 
 
-def test_bars_are_as_long_as_their_values_in_the_order_given():
+def test_bars_are_as_long_as_their_values_beside_the_names_of_their_groups():
     values = {"one": [1.0, 2.0, 4.0], "two": [3.0, 0.5, 1.5]}
-    svg = plots.plot_bars("Title", ["a", "b", "c"], values)
-    for name, colour in zip(values, COLOURS, strict=False):
-        lengths = heights_of_bars(svg, colour)[:3]
+    svg = plots.plot_bars("Title", ["aa", "bb", "cc"], values)
+    labels = [float(re.search(rf' y="([-\d.]+)"[^>]*>{name}</text>', svg)[1]) for name in ("aa", "bb", "cc")]  # pyright: ignore
+    for number, name in enumerate(values):
+        bars = corners_of_bars(svg, COLOURS[number])[:3]
+        lengths = np.ptp(bars[:, :, 0], axis=1)
         np.testing.assert_allclose(lengths / lengths[0], np.array(values[name]) / values[name][0], rtol=1e-4)
+        # the first series lies half a bar above the middle of its group, the second half a bar below
+        thickness = np.ptp(bars[0, :, 1]) / 0.9
+        middles = bars[:, :, 1].min(axis=1) + np.ptp(bars[:, :, 1], axis=1) / 2 + (0.5 - number) * thickness
+        np.testing.assert_allclose(middles, labels, atol=4)
 
 
 def test_names_are_shown_as_they_are_not_as_markup_or_mathematics():

@@ -34,19 +34,36 @@ def encode_naively(text: str, tokenizer: Tokenizer) -> list[int]:
     return encoded
 
 
+def order_leaves_naively(pairs: list[tuple[int, ...]], frequencies: list[int]) -> list[int]:
+    """Again and again, of all leaves the rarest, of equal ones the latest, goes, its frequency to its parts."""
+    frequencies, order = list(frequencies), []
+    merges = {256 + number: pair for number, pair in enumerate(pairs)}
+    while merges:
+        leaves = [token for token in merges if not any(token in pair for pair in merges.values())]
+        worst = min(leaves, key=lambda token: (frequencies[token], -token))
+        order.append(worst - 256)
+        for part in merges.pop(worst):
+            frequencies[part] += frequencies[worst]
+    return order
+
+
 def prune_leaves_naively(tokenizer: Tokenizer, texts: list[str], num_removed: int) -> list[bytes]:
-    """The tokens that remain, in order: of all leaves the rarest, of equal ones the latest, goes until enough have."""
-    frequency = dict.fromkeys(range(256 + len(tokenizer.pairs)), 0)
+    """The tokens that remain, in order."""
+    frequencies = [0] * (256 + len(tokenizer.pairs))
     for text in texts:
         for token in encode_naively(text, tokenizer):
-            frequency[token] += 1
-    merges = {256 + number: tuple(pair) for number, pair in enumerate(tokenizer.pairs.tolist())}
-    for _ in range(num_removed):
-        leaves = [token for token in merges if not any(token in pair for pair in merges.values())]
-        worst = min(leaves, key=lambda token: (frequency[token], -token))
-        for part in merges.pop(worst):
-            frequency[part] += frequency[worst]
-    return [tokenizer.decode_bytes([tokenizer.ids[token]]) for token in merges]
+            frequencies[token] += 1
+    order = order_leaves_naively([tuple(pair) for pair in tokenizer.pairs.tolist()], frequencies)
+    return [tokenizer.decode_bytes([256 + merge]) for merge in sorted(order[num_removed:])]
+
+
+@given(st.data())
+def test_leaves_go_in_the_order_of_the_plain_algorithm(data):
+    num = data.draw(st.integers(0, 12))
+    pairs = [data.draw(st.tuples(*2 * [st.sampled_from([97, 98, *range(256, 256 + m)])])) for m in range(num)]
+    frequencies = [0] * 256 + data.draw(st.lists(st.integers(0, 6), min_size=num, max_size=num))
+    order = order_leaves(np.array(pairs, np.int32).reshape(-1, 2), np.array(frequencies))
+    assert order.tolist() == order_leaves_naively(pairs, frequencies)
 
 
 def learned(tokenizer):
