@@ -1,3 +1,4 @@
+import io
 import json
 from collections import Counter
 
@@ -227,6 +228,14 @@ def test_the_command_prints_json_that_names_everything(folder, capsys, small_tok
         assert token["occurrences"]["repositories"] == dict(found.occurrences[token["id"]].repositories)
     assert content["documents"]["documents"] == len(documents)
     assert len(content["documents"]["intermediates"]) <= 2
+
+
+def test_a_terminal_that_knows_few_characters_gets_escapes(folder, monkeypatch):
+    output = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(output, "ascii"))
+    assert main(["inspect", "a é", "--tokenizer", "tokenizer"]) == 0
+    assert output.getvalue().startswith(b"4 bytes, 2 words, ")
+    assert b"\\u2423" in output.getvalue() and output.getvalue().isascii()
 
 
 BAD = {

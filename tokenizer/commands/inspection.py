@@ -1,6 +1,8 @@
 """``inspect``: how a text is split, and what a token is made of and occurs in."""
 
 import argparse
+import io
+import sys
 from typing import TYPE_CHECKING
 
 from tokenizer.commands.documents import DocumentReader, add_documents
@@ -50,6 +52,8 @@ def _inspect(options: argparse.Namespace) -> int:
         with show_progress() as progress:
             surveyed = survey(inspector.tokenizer, ids, reader.read(progress))
         reader.report_skipped()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know fewer characters than tokens have
     show = _print_json if options.json else _print_lines
     show(inspector, splits, ids, surveyed, options.intermediates)
     return 0
