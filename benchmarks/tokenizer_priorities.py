@@ -117,18 +117,18 @@ def _describe(
     tables = [
         Table(
             columns=("priority", "R at least", *COLUMNS),
-            rows=[(s.priority, str(s.min_repositories), *_cells(results[s])) for s in by_repositories],
+            rows=[(f"`{s.priority}`", str(s.min_repositories), *_cells(results[s])) for s in by_repositories],
             caption="Priorities and thresholds of R, the repositories that hold a pair:",
         ),
         Table(
             columns=("priority", "L at least", *COLUMNS),
-            rows=[(s.priority, str(s.min_languages), *_cells(results[s])) for s in by_languages],
+            rows=[(f"`{s.priority}`", str(s.min_languages), *_cells(results[s])) for s in by_languages],
             caption="Priorities and thresholds of L, the languages that hold a pair:",
         ),
     ]
     size = f"Measured on {plain['bytes'] / 1e6:.2f} MB in {plain['documents']:,} documents, made by"
     command = f"```\npython -m benchmarks.tokenizer_priorities {shlex.join(arguments)}\n```"
-    return "\n\n".join([size, command, *map(to_markdown, tables)])
+    return "\n".join([size, "", command, "", *map(to_markdown, tables)])
 
 
 def _cells(measures: dict[str, Any]) -> list[str]:

@@ -126,11 +126,14 @@ def _describe(results: dict[str, dict[str, Any]], train_on: list[Document], opti
         f"{plain['bytes'] / 1e6:.2f} MB in {plain['documents']:,}, made by"
     )
     command = f"```\npython -m benchmarks.tokenizer_rivals {shlex.join(arguments)}\n```"
-    table = Table(columns=("trainer", *COLUMNS), rows=[(name, *_cells(one)) for name, one in results.items()])
+    table = Table(
+        columns=("trainer", *COLUMNS),
+        rows=[(f"`{name}`" if "*" in name else name, *_cells(one)) for name, one in results.items()],
+    )
     lost = [
         f"{name} has no tokens for {one['lost_bytes']:,} bytes." for name, one in results.items() if one["lost_bytes"]
     ]
-    return "\n\n".join([size, command, to_markdown(table), *lost])
+    return "\n".join([size, "", command, "", to_markdown(table), *lost])
 
 
 def _cells(measures: dict[str, Any]) -> list[str]:
