@@ -238,6 +238,12 @@ def test_a_terminal_that_knows_few_characters_gets_escapes(folder, monkeypatch):
     assert b"\\u2423" in output.getvalue() and output.getvalue().isascii()
 
 
+def test_help_can_be_shown_on_any_terminal(capsys):
+    with pytest.raises(SystemExit):
+        main(["inspect", "--help"])
+    assert capsys.readouterr().out.isascii()
+
+
 BAD = {
     "nothing to inspect": ([], "TEXT, --token or --intermediates must be given, got none"),
     "no such token": (["--token", "zzz"], "token must be an id below 391"),

@@ -22,9 +22,7 @@ def add_commands(parser: OptionParser) -> None:
     inspect = parser.add_command("inspect", _inspect, "--tokenizer DIR [TEXT ...]", doc)
     add_option(inspect, "--tokenizer", str, "Folder of the tokenizer.", metavar="DIR")
     inspect.add_argument("texts", nargs="*", metavar="TEXT", help="Text to split; after --on, write -- before it.")
-    names = (
-        "A token: its id, its bytes as this command shows them (␣ or a space, \\n, \\xe6), or a special token's name."
-    )
+    names = "A token: its id, its bytes as this command shows them (spaces may be plain), or a special token's name."
     inspect.add_argument("--token", action="append", default=[], metavar="ID|BYTES", help=f"{names} May be repeated.")
     add_documents(inspect, "Documents to look for the tokens in.")
     most = "Name so many tokens that hardly ever stay when they are made, in --on."
