@@ -71,7 +71,7 @@ def _find_piece(store: Store, row: int, shard: int, start: int, inputs: int) -> 
         path=source["path"],
         offset=start - int(documents[document]),
         inputs=inputs,
-        tokens=np.asarray(store.tokens(shard)[start : start + inputs + 1]),
+        tokens=store.read_rows(shard, np.array([start]), inputs + 1)[0],
     )
 
 

@@ -1,16 +1,14 @@
 """Rows as arrays: whole batches gathered from the memory maps of shards."""
 
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from dataservice.buckets import buckets
 from dataservice.config import DataConfig
-from dataservice.decomposition import PackedRows
 from dataservice.indexes import RowIndexes
 from dataservice.store import Store
+from dataservice.store.gathering import group_by_shard, join_ranges
 from dataservice.windows import FILLING, Windows
 
 __all__ = ["Places", "RowReader"]
@@ -43,7 +41,7 @@ class RowReader:
             return Places(shards, starts)
         shards[real], numbers = self._windows.find_shards(bucket, rows[real])
         if not self._buckets[bucket].packed:
-            for shard, here in _groups(shards[real]):
+            for shard, here in group_by_shard(shards[real]):
                 numbers[here] = self._indexes.rows(shard).starts[bucket][numbers[here]]
         starts[real] = numbers
         return Places(shards, starts)
@@ -60,74 +58,56 @@ class RowReader:
             arrays = self._read_packed(places, length)
             return {name: np.ascontiguousarray(array[:, columns]) for name, array in arrays.items()}
         first, stop, _ = columns.indices(length)
-        width = stop - first + 1
-        stretches = np.zeros(len(places.starts), _stretch_type(self._store.dtype, width))
-        for shard, here in _groups(places.shards):
-            if shard != FILLING:
-                stretches[here] = _stretches(self._store.tokens(shard), width)[places.starts[here] + first]
+        real = places.shards != FILLING
         # tokens: (rows, columns + 1)
-        tokens = stretches.view(self._store.dtype).reshape(-1, width)
+        tokens = self._store.read_rows(places.shards[real], places.starts[real] + first, stop - first + 1)
+        if len(tokens) < len(real):
+            tokens, rows = np.zeros((len(real), tokens.shape[1]), self._store.dtype), tokens
+            tokens[real] = rows
         return {
             "inputs": np.ascontiguousarray(tokens[:, :-1]),
             "targets": np.ascontiguousarray(tokens[:, 1:]),
-            "weights": (places.shards != FILLING).astype(np.float32),
+            "weights": real.astype(np.float32),
         }
 
     def _read_packed(self, places: Places, length: int) -> dict[str, np.ndarray]:
         """Return inputs, targets and segments of whole packed rows, (rows, length)."""
+        pieces = self._find_pieces(places)
+        ends = np.cumsum(pieces.lengths + 1)
+        # tokens: each piece and the token after it, which is its last target
+        tokens = self._store.read_pieces(pieces.shards, pieces.starts, pieces.lengths + 1)
+        is_input, is_target = np.ones((2, len(tokens)), bool)
+        is_input[ends - 1] = is_target[ends - pieces.lengths - 1] = False
         shape = (len(places.starts), length)
-        inputs, targets = np.zeros(shape, self._store.dtype), np.zeros(shape, self._store.dtype)
+        fill = np.bincount(pieces.rows, pieces.lengths, len(places.starts))
+        real = np.arange(length) < fill[:, None]
+        arrays = {name: np.zeros(shape, self._store.dtype) for name in ("inputs", "targets")}
+        arrays["inputs"][real], arrays["targets"][real] = tokens[is_input], tokens[is_target]
         segments = np.zeros(shape, np.int32)
-        for shard, here in _groups(places.shards):
+        segments[real] = np.repeat(pieces.numbers.astype(np.int32), pieces.lengths)
+        return {**arrays, "segments": segments}
+
+    def _find_pieces(self, places: Places) -> "Pieces":
+        """Return the pieces of packed rows: row by row, in each from the left."""
+        found = [Pieces(*np.zeros((len(Pieces._fields), 0), np.int64))]
+        for shard, here in group_by_shard(places.shards):
             packed = None if shard == FILLING else self._indexes.rows(shard).packed
             if packed is not None:
-                source, numbers = _unpack(packed, places.starts[here], length)
-                tokens, real = self._store.tokens(shard), numbers > 0
-                segments[here] = numbers
-                inputs[here] = tokens.take(source, mode="clip") * real
-                targets[here] = tokens.take(source + 1, mode="clip") * real
-        return {"inputs": inputs, "targets": targets, "segments": segments}
+                first = packed.offsets[places.starts[here]]
+                count = packed.offsets[places.starts[here] + 1] - first
+                pieces, numbers = join_ranges(first, count), join_ranges(np.ones_like(count), count)
+                columns = (np.full_like(pieces, shard), packed.starts[pieces], packed.lengths[pieces])
+                found.append(Pieces(np.repeat(here, count), numbers, *columns))
+        joined = [np.concatenate(column) for column in zip(*found, strict=True)]
+        order = np.argsort(joined[0], kind="stable")
+        return Pieces(*(column[order] for column in joined))
 
 
-def _unpack(packed: PackedRows, rows: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return for every place of packed rows the position of its input in the shard (any, in padding) and its segment.
+class Pieces(NamedTuple):
+    """Stretches of documents in packed rows, int64[P] each: `numbers` count those of a row from 1."""
 
-    int64 and int32, both (rows, length). Each row is its pieces and then one of padding, possibly of no tokens.
-    """
-    count = packed.offsets[rows + 1] - packed.offsets[rows]
-    ends = np.cumsum(count)
-    piece, segment = _ranges(packed.offsets[rows], count), _ranges(np.ones_like(count), count)
-    # slots: (P,) where the pieces are among pieces and paddings
-    slots = np.arange(len(piece)) + np.repeat(np.arange(len(rows)), count)
-    sizes, starts, numbers = np.zeros((3, len(piece) + len(rows)), np.int64)
-    sizes[slots], starts[slots], numbers[slots] = packed.lengths[piece], packed.starts[piece], segment
-    sizes[ends + np.arange(len(rows))] = length - np.add.reduceat(packed.lengths[piece], ends - count)
-    source = _ranges(starts, sizes).reshape(len(rows), length)
-    return source, np.repeat(numbers.astype(np.int32), sizes).reshape(len(rows), length)
-
-
-def _stretch_type(dtype: np.dtype, width: int) -> np.dtype:
-    """Return the type of `width` tokens as one item, which NumPy copies 2 to 3 times faster than a row of items."""
-    return np.dtype((np.void, width * dtype.itemsize))
-
-
-def _stretches(tokens: np.ndarray, width: int) -> np.ndarray:
-    """Return the view of all stretches of `width` tokens, (len(tokens) - width + 1,), each one item."""
-    return np.ndarray((len(tokens) - width + 1,), _stretch_type(tokens.dtype, width), tokens, 0, tokens.strides)
-
-
-def _groups(shards: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield (shard, its indexes in `shards`) for each shard, in order."""
-    # Integers of up to 16 bits are sorted 4 times faster.
-    order = np.argsort(shards.astype(np.min_scalar_type(-1 - int(shards.max(initial=0)))), kind="stable")
-    ordered = shards[order]
-    edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
-    for first, end in pairwise(edges):
-        if first < end:
-            yield int(ordered[first]), order[first:end]
-
-
-def _ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return range(first, first + count) of each pair, joined: [5, 1] and [2, 3] give 5 6 1 2 3."""
-    shift = firsts - (np.cumsum(counts) - counts)
-    return np.arange(counts.sum()) + np.repeat(shift, counts)
+    rows: np.ndarray
+    numbers: np.ndarray
+    shards: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray

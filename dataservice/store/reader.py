@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from dataservice.errors import IngestError, StoreError, WaitCancelledError
 from dataservice.store.files import check_sealed, damaged, missing
+from dataservice.store.gathering import gather_pieces, gather_rows
 from dataservice.store.lock import has_writer
 from dataservice.store.manifest import Manifest
 from dataservice.store.record import ShardRecord
@@ -135,6 +136,17 @@ class Store:
                     f"store {self.path} must have {count} shards in {timeout} s, got {len(self.shards)}; wait longer"
                 )
             time.sleep(POLL_SECONDS)
+
+    def read_rows(self, shards: np.ndarray | int, starts: np.ndarray, width: int) -> np.ndarray:
+        """Stretches of `width` tokens, (n, width) in the store's dtype: row i starts at starts[i] of shards[i].
+
+        `shards` is int64[n], or one shard for all; starts are int64[n]. Raises IndexError for what is not in a shard.
+        """
+        return gather_rows(self.tokens, self.dtype, np.broadcast_to(shards, starts.shape), starts, width)
+
+    def read_pieces(self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Stretches of any lengths, joined: (sum of lengths,) in the store's dtype; arguments as of `read_rows`."""
+        return gather_pieces(self.tokens, self.dtype, np.broadcast_to(shards, starts.shape), starts, lengths)
 
     def tokens(self, shard: int) -> np.ndarray:
         """Memory map of a shard's tokens: uint16 or uint32, `<eod> document <eod> ... document <eod>`."""
