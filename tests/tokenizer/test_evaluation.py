@@ -54,8 +54,10 @@ def test_measures_of_a_vocabulary_made_by_hand():
 
 
 def test_bytes_without_a_token_are_told_and_special_tokens_cover_nothing():
-    (hand,) = evaluate({"hand": ByHand()}, [("ab?é", "", "")]).tokenizers
+    evaluation = evaluate({"hand": ByHand()}, [("ab?é", "", "")])
+    (hand,) = evaluation.tokenizers
     assert (hand.num_tokens, hand.coverage, hand.lost_bytes) == (4, 1, 3)
+    assert make_tables(evaluation)[0].caption.endswith("; hand has no tokens for 3 bytes")
 
 
 def count_naively(tokenizer, documents):
