@@ -11,12 +11,13 @@ below, times what was counted.
 import argparse
 import re
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from zlib import crc32
 
 from benchmarks.measurement import MEGABYTE, measure, print_table, run_in_turns
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]{2,}")
+LETTERS = str.maketrans("0123456789abcdef", "qwrtzpsdfghjklxc")
 RENAMED_OF = 100  # one identifier in so many
 # The arrays of counting and merging. A byte of a distinct word: itself in the table, and in `merging.text.Text` token,
 # next, previous, pair, word, rank (4 bytes each) and weight (8), its positions in the lists of pairs (4 for every pair
@@ -40,16 +41,9 @@ def read_passes(paths: list[str], passes: int) -> Iterator[tuple[str, str, str]]
 
 
 def _rename(number: int, found: re.Match[str]) -> str:
-    return _new_name(number, found[0])
-
-
-@cache
-def _crc(name: str) -> int:
-    return crc32(name.encode())
-
-
-def _new_name(number: int, name: str) -> str:
-    return f"{name}{number}" if _crc(name) % RENAMED_OF == number % RENAMED_OF else name
+    """Letters are added, not digits, which would be words of their own."""
+    name = found[0]
+    return name + f"{number:x}".translate(LETTERS) if crc32(name.encode()) % RENAMED_OF == number % RENAMED_OF else name
 
 
 def train(paths: list[str], vocab_size: int, passes: int) -> None:
