@@ -56,7 +56,7 @@ def test_measures_of_a_vocabulary_made_by_hand():
 def test_bytes_without_a_token_are_told_and_special_tokens_cover_nothing():
     evaluation = evaluate({"hand": ByHand()}, [("ab?é", "", "")])
     (hand,) = evaluation.tokenizers
-    assert (hand.num_tokens, hand.coverage, hand.lost_bytes) == (4, 1, 3)
+    assert (hand.num_tokens, hand.coverage, hand.languages[0].coverage, hand.lost_bytes) == (4, 1, 1, 3)
     assert make_tables(evaluation)[0].caption.endswith("; hand has no tokens for 3 bytes")
 
 
