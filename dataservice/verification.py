@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dataservice.errors import StoreError
-from dataservice.store.files import check_sealed, damaged, digest_bytes, read_sealed_json
+from dataservice.store.files import check_sealed, damaged, digest_bytes, parse_sealed_json
 from dataservice.store.reader import TABLE_NAME, TOKENIZER_NAME, Store
 from dataservice.store.record import length_powers, significant
-from dataservice.store.shard import DATA_FILES, IDENTITY_NAME, RECORD_NAME, shard_folder
+from dataservice.store.shard import DATA_FILES, IDENTITY_NAME, RECORD_NAME, SHARDS, shard_folder
 from dataservice.store.table import ShardTable
 
 __all__ = ["Problem", "verify"]
@@ -46,11 +46,11 @@ def _list_checks(store: Store) -> Iterator[tuple[Path, Callable[[], object]]]:
     """Each file, and what raises StoreError when it is not as it must be."""
     yield store.path / TABLE_NAME, partial(_check_table, store)
     for name, seal in store.manifest.tokenizer.items():
-        path = store.path / TOKENIZER_NAME / name
-        yield path, partial(check_sealed, path, seal)
+        yield store.path / TOKENIZER_NAME / name, partial(store.origin.obtain, f"{TOKENIZER_NAME}/{name}", seal)
     for shard, name in enumerate(store.shards.names):
         folder = shard_folder(store.path, name)
-        yield folder / IDENTITY_NAME, partial(read_sealed_json, folder / IDENTITY_NAME)
+        identity = f"{SHARDS}/{name}/{IDENTITY_NAME}"
+        yield folder / IDENTITY_NAME, partial(store.origin.load, identity, parse_sealed_json)
         yield folder / RECORD_NAME, partial(store.read_record, shard)
         for file in DATA_FILES:
             yield folder / file, partial(store.check_file, shard, file)

@@ -17,6 +17,7 @@ __all__ = [
     "digest_bytes",
     "digest_file",
     "missing",
+    "parse_sealed_json",
     "read_sealed_json",
     "replace_file",
     "seal_file",
@@ -113,12 +114,20 @@ def read_sealed_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise missing(path) from error
     try:
+        return parse_sealed_json(data)
+    except ValueError as error:
+        raise damaged(path, str(error)) from error
+
+
+def parse_sealed_json(data: bytes) -> dict[str, Any]:
+    """The value of which `data` is the sealed JSON; ValueError, which says what it must be, when it is not."""
+    try:
         value = json.loads(data)
         del value["digest"]
     except (ValueError, KeyError, TypeError) as error:
-        raise damaged(path, "JSON with its digest") from error
+        raise ValueError("JSON with its digest") from error
     if sealed_json(value) != data:
-        raise damaged(path, "the bytes that its digest was made of")
+        raise ValueError("the bytes that its digest was made of")
     return value
 
 

@@ -5,19 +5,20 @@ import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dataservice.errors import IngestError, StoreError, WaitCancelledError
-from dataservice.store.files import check_sealed, damaged, missing
+from dataservice.store.files import damaged, missing
 from dataservice.store.gathering import gather_pieces, gather_rows
-from dataservice.store.lock import has_writer
 from dataservice.store.manifest import Manifest
+from dataservice.store.maps import MapCache, map_array
+from dataservice.store.origin import LocalOrigin, Origin
 from dataservice.store.record import ShardRecord
-from dataservice.store.shard import RECORD_NAME, shard_folder
+from dataservice.store.shard import RECORD_NAME, SHARDS
 from dataservice.store.table import ShardTable
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ __all__ = ["HELD_OUT_NAME", "TABLE_NAME", "TOKENIZER_NAME", "Store"]
 TABLE_NAME = "shards.parquet"
 TOKENIZER_NAME = "tokenizer"
 HELD_OUT_NAME = "held_out"
-POLL_SECONDS = 0.05
 # Each map costs the process a mapping, of which Linux allows 65,530; file descriptors are not kept.
 MAX_OPEN_MAPS = 4096
 
@@ -38,34 +38,45 @@ class Store:
 
     Attributes:
         path: the store's folder.
+        origin: where the files of the folder come from.
         manifest: its last commit that was read.
         shards: the table of the committed shards.
         held_out: the store of held-out documents with the same shards, or None.
         writer_fault: says in one line what ended the preparation of the store, or None while it goes on.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, shards: ShardTable, held_out: "Store | None") -> None:
+    def __init__(
+        self, path: Path, manifest: Manifest, shards: ShardTable, held_out: "Store | None", origin: Origin
+    ) -> None:
         self.path = path
+        self.origin = origin
         self.manifest = manifest
         self.shards = shards
         self.held_out = held_out
         self._records: dict[int, ShardRecord] = {}
         self.writer_fault: Callable[[], str | None] = self._fault_of_any_writer
         self._refreshing = threading.Lock()
-        self._map = lru_cache(MAX_OPEN_MAPS)(self._open_map)
+        self._map = (
+            lru_cache(MAX_OPEN_MAPS)(self._open_map)
+            if origin.limit is None
+            else MapCache(self._open_map, origin.limit, self._touch)
+        )
         self._sources = lru_cache(16)(self._read_sources)
 
     @classmethod
-    def open(cls, path: Path | str, fingerprint: str | None = None) -> "Store":
+    def open(cls, path: Path | str, fingerprint: str | None = None, origin: Origin | None = None) -> Self:
         """Opens the store in folder `path`.
 
         Args:
             path: the store's folder.
             fingerprint: that of the tokenizer it must have been made with; None takes any.
+            origin: where its files come from; None: from the folder.
 
         Raises StoreError when there is no store, it is damaged, or of another tokenizer (both fingerprints named).
         """
         path = Path(path)
+        origin = origin or LocalOrigin(path)
+        origin.update()
         manifest = Manifest.read(path)
         if fingerprint is not None and manifest.tokens_of.fingerprint != fingerprint:
             raise StoreError(
@@ -73,8 +84,11 @@ class Store:
                 "use the tokenizer that made the store, or prepare another store"
             )
         empty = ShardTable.from_records([], root=manifest.tokens_of.root)
-        held_out = cls.open(path / HELD_OUT_NAME, manifest.tokens_of.fingerprint) if manifest.held_out else None
-        return cls(path, manifest, read_table(path, manifest, empty), held_out)
+        held_out = None
+        if manifest.held_out:
+            apart = origin.within(HELD_OUT_NAME)
+            held_out = cls.open(path / HELD_OUT_NAME, manifest.tokens_of.fingerprint, apart)
+        return cls(path, manifest, read_table(path, manifest, empty), held_out, origin)
 
     @property
     def dtype(self) -> np.dtype:
@@ -101,6 +115,7 @@ class Store:
             self._refresh()
 
     def _refresh(self) -> None:
+        self.origin.update()
         manifest = Manifest.read(self.path)
         if manifest == self.manifest:
             return
@@ -135,7 +150,7 @@ class Store:
                 raise IngestError(
                     f"store {self.path} must have {count} shards in {timeout} s, got {len(self.shards)}; wait longer"
                 )
-            time.sleep(POLL_SECONDS)
+            time.sleep(self.origin.poll_seconds)
 
     def read_rows(self, shards: np.ndarray | int, starts: np.ndarray, width: int) -> np.ndarray:
         """Stretches of `width` tokens, (n, width) in the store's dtype: row i starts at starts[i] of shards[i].
@@ -164,6 +179,8 @@ class Store:
         """The tokenizer that made the store."""
         from tokenizer import Tokenizer
 
+        for name, seal in self.manifest.tokenizer.items():
+            self.origin.obtain(f"{TOKENIZER_NAME}/{name}", seal)
         return Tokenizer.load(self.path / TOKENIZER_NAME)
 
     def record(self, shard: int) -> ShardRecord:
@@ -175,22 +192,25 @@ class Store:
 
     def check_file(self, shard: int, name: str) -> Path:
         """Path of a file of a shard; StoreError that names it when its bytes are not those that were committed."""
-        path = shard_folder(self.path, self.shards.names[shard]) / name
-        check_sealed(path, self.record(shard).files[name])
-        return path
+        return self.origin.obtain(self._name(shard, name), self.record(shard).files[name])
 
     def read_record(self, shard: int) -> ShardRecord:
         """The commit record of a shard, read from its file and checked against the table."""
-        path = shard_folder(self.path, self.shards.names[shard]) / RECORD_NAME
-        try:
-            record = ShardRecord.from_json(path.read_bytes())
-        except FileNotFoundError as error:
-            raise missing(path) from error
-        except ValueError as error:
-            raise damaged(path, "a commit record") from error
-        if record.content != self.shards.digests[shard]:
-            raise damaged(path, f"the record of data with digest {self.shards.digests[shard][:12]}")
-        return record
+        digest = self.shards.digests[shard]
+
+        def parse(data: bytes) -> ShardRecord:
+            try:
+                record = ShardRecord.from_json(data)
+            except ValueError as error:
+                raise ValueError("a commit record") from error
+            if record.content != digest:
+                raise ValueError(f"the record of data with digest {digest[:12]}")
+            return record
+
+        return self.origin.load(self._name(shard, RECORD_NAME), parse)
+
+    def _name(self, shard: int, file: str) -> str:
+        return f"{SHARDS}/{self.shards.names[shard]}/{file}"
 
     def _open_map(self, shard: int, name: str, dtype: np.dtype) -> np.ndarray:
         if name == "tokens.npy":
@@ -202,29 +222,20 @@ class Store:
             raise damaged(path, f"one dimension of {dtype.name}")
         return array
 
+    def _touch(self, shard: int, name: str, dtype: np.dtype) -> None:
+        self.origin.touch(self._name(shard, name))
+
     def _read_sources(self, shard: int) -> pa.Table:
         with pq.ParquetFile(self.check_file(shard, "sources.parquet")) as file:
             return file.read()
 
     def _fault_of_any_writer(self) -> str | None:
-        if has_writer(self.path):
+        if self.origin.has_writer():
             return None
         return (
             f"store {self.path} must have {self.num_planned_shards} shards or be in preparation, got "
             f"{len(self.shards)} and no process that prepares it; run prepare again to carry on"
         )
-
-
-def map_array(path: Path) -> np.ndarray:
-    """Read-only memory map of an .npy file.
-
-    `np.load` would keep a file descriptor for each, of which a process has 1,024 or so; Arrow's mapping outlives the
-    file it was made from.
-    """
-    with pa.memory_map(str(path)) as file:
-        np.lib.format.read_magic(file)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-        return np.frombuffer(file.read_buffer(), dtype).reshape(shape)
 
 
 def read_table(path: Path, manifest: Manifest, known: ShardTable) -> ShardTable:
