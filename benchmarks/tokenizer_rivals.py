@@ -31,7 +31,7 @@ from tokenizer.measures import Subject, evaluate
 from tokenizer.measures.page import Table
 from tokenizer.measures.table import to_markdown
 
-COLUMNS = ("compression", "coverage", "token length", "3-digit numbers", "Gini", "longest name", "training, CPU s")
+COLUMNS = ("compression", "coverage", "token length", "3-digit numbers", "Gini", "most name parts", "training, CPU s")
 Trainer = Callable[[list[Document], int], Subject]
 
 
@@ -128,7 +128,7 @@ def _describe(results: dict[str, dict[str, Any]], train_on: list[Document], opti
     command = f"```\npython -m benchmarks.tokenizer_rivals {shlex.join(arguments)}\n```"
     table = Table(
         columns=("trainer", *COLUMNS),
-        rows=[(f"`{name}`" if "*" in name else name, *_cells(one)) for name, one in results.items()],
+        rows=[(f"`{name}`" if one["fingerprint"] else name, *_cells(one)) for name, one in results.items()],
     )
     lost = [
         f"{name} has no tokens for {one['lost_bytes']:,} bytes." for name, one in results.items() if one["lost_bytes"]
