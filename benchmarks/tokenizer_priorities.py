@@ -12,7 +12,7 @@ import hashlib
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +74,7 @@ class Study:
         self._cache = cache / digest
         self._cache.mkdir(parents=True, exist_ok=True)
 
-    def run(self, settings: Iterator[Setting] | dict[Setting, None]) -> dict[Setting, dict[str, Any]]:
+    def run(self, settings: Iterable[Setting]) -> dict[Setting, dict[str, Any]]:
         """Return the measures of each setting, as JSON."""
         files = {
             setting: self._cache / f"{setting.priority}-{setting.min_repositories}-{setting.min_languages}.json"
