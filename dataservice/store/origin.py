@@ -13,15 +13,17 @@ Parsed = TypeVar("Parsed")
 
 
 class Origin(Protocol):
-    """What a `Store` asks about the files of its folder; names are relative to the folder, with slashes.
+    """What a `Store` asks about the files of its folder; names are relative to the folder, with slashes."""
 
-    Attributes:
-        poll_seconds: how long who waits for shards waits before looking again.
-        limit: most bytes of maps to keep open, None where the files are there anyway.
-    """
+    @property
+    def poll_seconds(self) -> float:
+        """How long who waits for shards waits before looking again."""
+        ...
 
-    poll_seconds: float
-    limit: int | None
+    @property
+    def limit(self) -> int | None:
+        """Most bytes of maps to keep open; None where the files are there anyway."""
+        ...
 
     def update(self) -> None:
         """Brings manifest.json and shards.parquet in the folder up to date."""

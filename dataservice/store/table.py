@@ -89,6 +89,11 @@ class ShardTable:
             links += link
         return np.frombuffer(bytes(links), np.uint8).reshape(-1, len(link))
 
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each shard by its name."""
+        return {name: number for number, name in enumerate(self.names)}
+
     def row_digest(self) -> str:
         """Digest (hex) of all that the rows hold, by which a manifest knows them."""
         state = hashlib.sha256("\0".join((*self.names, *self.digests)).encode())

@@ -1,0 +1,145 @@
+"""A store that is served: its small files are mirrored, and tokens come by ranges."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self, TypeVar
+
+import numpy as np
+from pyarrow import flight
+
+from dataservice.service.connection import Access, Connection
+from dataservice.service.protocol import FileRequest, TokenRequest, checksum
+from dataservice.store.mirror import Mirror
+from dataservice.store.reader import Store
+from dataservice.store.retrying import Patience, TransientError
+
+__all__ = ["ServedFiles", "ServedStore"]
+
+Result = TypeVar("Result")
+
+# A batch is asked for in parts of about this size, several at a time.
+PART_BYTES = 1 << 20
+PART_ROWS = 1 << 16
+PARTS_AT_ONCE = 4
+
+
+class ServedFiles:
+    """The files of a served store, and ranges of its tokens."""
+
+    poll_seconds = 0.5
+
+    def __init__(self, connection: Connection) -> None:
+        self.url = ",".join(connection.urls)
+        self._connection = connection
+        self._pool = ThreadPoolExecutor(PARTS_AT_ONCE, "dataservice-fetch")
+
+    def fetch(self, name: str, take: Callable[[Iterable[bytes]], Result]) -> Result:
+        """What `take` makes of a file's bytes, asked again after faults that may pass."""
+        ticket = flight.Ticket(FileRequest(name).to_bytes())
+        return self._connection.call(
+            lambda client, options: take(piece.tobytes() for piece in _receive(client, options, ticket))
+        )
+
+    def has_writer(self) -> bool:
+        """Whether the server's store may still grow."""
+        action = flight.Action("writer", b"")
+        return self._connection.call(
+            lambda client, options: json.loads(next(iter(client.do_action(action, options))).body.to_pybytes())
+        )
+
+    def read_tokens(self, requests: list[TokenRequest], dtype: np.dtype) -> np.ndarray:
+        """The tokens of several requests, joined; they are asked at the same time."""
+        ends = np.cumsum([request.num_tokens for request in requests])
+        joined = np.empty(ends[-1] if requests else 0, dtype)
+        places = np.split(joined, ends[:-1])
+        if len(requests) == 1:
+            self._read_into(places[0], requests[0])
+        else:
+            list(self._pool.map(self._read_into, places, requests))
+        return joined
+
+    def _read_into(self, place: np.ndarray, request: TokenRequest) -> None:
+        ticket = flight.Ticket(request.to_bytes())
+
+        def read(client: flight.FlightClient, options: flight.FlightCallOptions) -> None:
+            filled = 0
+            for piece in _receive(client, options, ticket):
+                if piece.dtype != place.dtype or filled + len(piece) > len(place):
+                    break
+                place[filled : filled + len(piece)] = piece
+                filled += len(piece)
+            if filled != len(place):
+                raise TransientError(f"got other tokens than the {len(place)} that were asked")
+
+        self._connection.call(read)
+
+
+class ServedStore(Store):
+    """A `Store` whose rows come from servers; everything else is that of its mirror."""
+
+    @classmethod
+    def connect(
+        cls,
+        urls: tuple[str, ...],
+        folder: Path,
+        fingerprint: str | None = None,
+        *,
+        access: Access,
+        limit: int,
+        patience: Patience | None = None,
+    ) -> Self:
+        """Opens a served store.
+
+        Args:
+            urls: of its servers, grpc://host:port or grpc+tls://host:port; the next one is asked when one is silent.
+            folder: where its small files are mirrored, in a folder for mirrors.
+            fingerprint: of the tokenizer it must have been made with; None takes any.
+            access: token and certificates.
+            limit: most bytes of the files of shards to keep there.
+            patience: how long to ask for an answer.
+        """
+        files = ServedFiles(Connection(urls, access, patience or Patience()))
+        return cls.open(folder, fingerprint, Mirror(files, folder, root=folder.parent, limit=limit))
+
+    def read_rows(self, shards: np.ndarray | int, starts: np.ndarray, width: int) -> np.ndarray:
+        """Stretches of `width` tokens, (n, width); see `Store`."""
+        lengths = np.full(len(starts), width)
+        return self._read(shards, starts, lengths, width).reshape(-1, width)
+
+    def read_pieces(self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Stretches of any lengths, joined; see `Store`."""
+        return self._read(shards, starts, lengths, None)
+
+    def _read(self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray, width: int | None) -> np.ndarray:
+        assert isinstance(self.origin, Mirror) and isinstance(self.origin.remote, ServedFiles)
+        shards = np.broadcast_to(shards, starts.shape)
+        held_out, table = bool(self.origin.prefix), self.shards
+        requests = [
+            TokenRequest.of(table, shards[part], starts[part], lengths[part] if width is None else width, held_out)
+            for part in _cut(lengths * self.dtype.itemsize)
+        ]
+        return self.origin.remote.read_tokens(requests, self.dtype)
+
+
+def _cut(sizes: np.ndarray) -> Iterator[slice]:
+    """Yield stretches of requests of about PART_BYTES bytes, and of at most PART_ROWS rows."""
+    ends, first = np.cumsum(sizes), 0
+    while first < len(ends):
+        full = np.searchsorted(ends, ends[first] - sizes[first] + PART_BYTES, side="right")
+        stop = int(np.clip(full, first + 1, first + PART_ROWS))
+        yield slice(first, stop)
+        first = stop
+
+
+def _receive(
+    client: flight.FlightClient, options: flight.FlightCallOptions, ticket: flight.Ticket
+) -> Iterator[np.ndarray]:
+    """Yield the pieces of an answer, each checked against what the server says of its bytes."""
+    for chunk in client.do_get(ticket, options):
+        piece = chunk.data.column(0).to_numpy()
+        sent = b"" if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()
+        if checksum(piece.data) != sent:
+            raise TransientError("got bytes that are not those of their checksum")
+        yield piece
