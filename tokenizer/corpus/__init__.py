@@ -1,4 +1,4 @@
-"""Readers of documents: installed packages, folders, text files, Parquet and JSON lines.
+"""Readers of documents: installed packages, folders, text files, Parquet, JSON lines and ArrayRecord, local or remote.
 
 A corpus is listed as input shards, each of which is read as one task:
 

@@ -22,9 +22,13 @@ class CorpusConfig:
 
     paths: tuple[str, ...] = ()
     """Sources, read in this order: "packages:" (every installed Python distribution) or "packages:numpy,jax"; a folder
-    of source files; .parquet; .jsonl or .json lines, plain, .gz or .zst; any other file is one document. Globs too."""
+    of source files; .parquet; .jsonl or .json lines, plain, .gz or .zst; .array_record (local ones); any other file is
+    one document. Globs too. And the URLs of fsspec, which has their options in a configuration of its own: s3://,
+    gs://, hf://, https://, memory://, zip://*.jsonl::https://HOST/FILE.zip; a glob there has * or [ ]."""
+    records: Literal["json", "text"] = "json"
+    """What a record of an ArrayRecord file is. json: an object with the columns as keys; text: a document's text."""
     text_column: str = "text"
-    """Column of Parquet and JSON lines that holds a document's text."""
+    """Column of Parquet, JSON lines and JSON records that holds a document's text."""
     repository_column: str | None = None
     """Column naming a document's repository; null: repository, repo or repo_name, whichever exists first, else ""."""
     language_column: str | None = None
@@ -33,6 +37,8 @@ class CorpusConfig:
     """Column naming a document's path; null: path, file_path or file if it exists, else FILE:ROW."""
     languages: tuple[str, ...] = ()
     """Keep only documents of these languages (of source files: the extension without its dot); empty: all."""
+    repositories: tuple[str, ...] = ()
+    """Keep only documents of these repositories; empty: all."""
     extensions: tuple[str, ...] = SOURCE_EXTENSIONS
     """Extensions, without the dot, of the files taken from folders and installed packages."""
     max_document_bytes: int | None = None
@@ -47,7 +53,8 @@ class CorpusConfig:
     held_out_seed: int = 0
     """Another seed holds out other repositories (or documents)."""
     shard_bytes: int = 8 << 20
-    """Source files, and the row groups of a Parquet file, are grouped into input shards of about this many bytes."""
+    """Source files, and the row groups or records of a table, are grouped into input shards of about this many bytes
+    (a file of JSON lines is one shard)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.held_out_fraction < 1:
@@ -58,6 +65,8 @@ class CorpusConfig:
             raise CorpusError(f"max_document_bytes must be null or at least 1, got {self.max_document_bytes}")
         if self.on_error not in ("raise", "skip"):
             raise CorpusError(f"on_error must be raise or skip, got {self.on_error!r}")
+        if self.records not in ("json", "text"):
+            raise CorpusError(f"records must be json or text, got {self.records!r}")
         if self.held_out_by not in ("repository", "document"):
             raise CorpusError(f"held_out_by must be repository or document, got {self.held_out_by!r}")
         for extension in self.extensions:

@@ -24,29 +24,33 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceFile:
-    """A file on disk, and what its document says about its source (unless columns inside say so)."""
+    """A file, and what its document says about its source (unless columns inside say so)."""
 
     location: str
+    """Path, or URL of a file system of fsspec."""
     repository: str
     path: str
     size: int
     modified: int
-    """Nanoseconds since the epoch."""
+    """Nanoseconds since the epoch; 0 for remote files."""
+    version: str = ""
+    """What a remote file system gives to tell one state of a file from another: its ETag, digest or time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputShard:
-    """A piece of a corpus that is read as one task: some source files, some row groups, or one file of JSON lines."""
+    """A piece of a corpus that is read as one task: source files, row groups, records, or a file of JSON lines."""
 
     name: str
     """Unique in its corpus, and safe as the name of a folder."""
     size: int
-    """Bytes on disk; for Parquet, bytes before compression."""
+    """Bytes of the files; for Parquet, bytes before compression."""
     identity: str
-    """Hex digest of location, size and modification time: changes when the input changes."""
-    reader: Literal["text", "parquet", "jsonl"]
+    """Hex digest of location, size and modification time or version: changes when the input changes."""
+    reader: Literal["text", "parquet", "jsonl", "array_record"]
     files: tuple[SourceFile, ...]
     row_groups: tuple[int, ...] = ()
+    """Numbers of the row groups of a Parquet file, or of the runs of 1,024 records of an ArrayRecord file."""
 
 
 def is_held_out(document: Document, config: CorpusConfig) -> bool:

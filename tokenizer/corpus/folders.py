@@ -4,11 +4,20 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from tokenizer.corpus.documents import SourceFile
 
-__all__ = ["find_folder_files", "is_json_lines", "is_parquet", "source_file"]
+__all__ = [
+    "SKIPPED_FOLDERS",
+    "find_folder_files",
+    "is_array_record",
+    "is_json_lines",
+    "is_parquet",
+    "is_table",
+    "is_wanted",
+    "source_file",
+]
 
 SKIPPED_FOLDERS = ("__pycache__", "node_modules")
 
@@ -21,6 +30,25 @@ def is_parquet(path: str) -> bool:
 def is_json_lines(path: str) -> bool:
     """Whether a path names JSON lines, compressed or not."""
     return re.search(r"\.(json|jsonl|ndjson)(\.gz|\.zst)?$", path.lower()) is not None
+
+
+def is_array_record(path: str) -> bool:
+    """Whether a path names an ArrayRecord file."""
+    return path.lower().endswith((".array_record", ".arrayrecord"))
+
+
+def is_table(path: str) -> bool:
+    """Whether a path names a file of many documents."""
+    return is_parquet(path) or is_json_lines(path) or is_array_record(path)
+
+
+def is_wanted(path: PurePath, extensions: tuple[str, ...]) -> bool:
+    """Whether a file of a folder is taken: the tables, and source files of these extensions.
+
+    ``.json`` files are data of the projects there, so they are left out unless ``extensions`` names them.
+    """
+    is_data = is_json_lines(path.name) and ".json" in path.suffixes
+    return (is_table(path.name) and not is_data) or path.suffix.lower().removeprefix(".") in extensions
 
 
 def source_file(location: str, repository: str, path: str) -> SourceFile | None:
@@ -48,19 +76,17 @@ def _as_text(name: str) -> str:
 
 
 def find_folder_files(folder: Path, extensions: tuple[str, ...]) -> list[SourceFile]:
-    """List the source files, Parquet files and JSON lines under a folder, in the order of their paths.
+    """List the source files and tables under a folder, in the order of their paths.
 
     The repository of a file is the folder itself when that is a git work tree, else the first folder below it on the
     way to the file. Hidden folders, ``__pycache__`` and ``node_modules`` are not entered, links not followed.
-    ``.json`` files are data of the projects there, so they are left out unless ``extensions`` names them.
     """
     root = folder.resolve()
     is_one_repository = (root / ".git").exists()
     files = []
     for path in _walk(root):
         relative = path.relative_to(root)
-        is_table = is_parquet(path.name) or (is_json_lines(path.name) and ".json" not in path.suffixes)
-        if not is_table and path.suffix.lower().removeprefix(".") not in extensions:
+        if not is_wanted(relative, extensions):
             continue
         repository = root.name if is_one_repository or len(relative.parts) == 1 else relative.parts[0]
         file = source_file(str(path), repository, relative.as_posix())

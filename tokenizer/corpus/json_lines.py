@@ -10,10 +10,12 @@ import pyarrow as pa
 from tokenizer.corpus.columns import choose_columns
 from tokenizer.corpus.config import CorpusConfig
 from tokenizer.corpus.documents import Document, InputShard, Report
+from tokenizer.corpus.sources import open_source
 
-__all__ = ["read_json_lines"]
+__all__ = ["parse_record", "read_json_lines"]
 
 BUFFER_BYTES = 1 << 20
+REMOTE_BUFFER_BYTES = 8 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -23,13 +25,14 @@ def read_json_lines(shard: InputShard, config: CorpusConfig, report: Report) -> 
     number = 0
     try:
         # Arrow's streams, unlike zstandard's, refuse a truncated file, and read concatenated members.
-        with pa.input_stream(source.location, compression=_compression(source.location)) as stream:
+        opened = open_source(source, REMOTE_BUFFER_BYTES)
+        with pa.input_stream(opened, compression=_compression(source.path)) as stream:
             for number, line in enumerate(io.BufferedReader(stream, BUFFER_BYTES), 1):
                 if number == 1:
                     line = line.removeprefix(BYTE_ORDER_MARK)
                 if not line.strip():
                     continue
-                document = _parse_line(line, config, f"{Path(source.location).name}:{number}")
+                document = parse_record(line, config, f"{Path(source.path).name}:{number}")
                 if isinstance(document, str):
                     report(f"{document}: line {number} of {source.location}")
                 else:
@@ -39,12 +42,12 @@ def read_json_lines(shard: InputShard, config: CorpusConfig, report: Report) -> 
         report(f"file must be whole and readable, got {reason}: {source.location} after line {number}")
 
 
-def _compression(location: str) -> str | None:
-    return {".gz": "gzip", ".zst": "zstd"}.get(Path(location).suffix.lower())
+def _compression(path: str) -> str | None:
+    return {".gz": "gzip", ".zst": "zstd"}.get(Path(path).suffix.lower())
 
 
-def _parse_line(line: bytes, config: CorpusConfig, place: str) -> Document | str:
-    """Make a document of a line; the answer is a line of text about what is wrong when that cannot be done."""
+def parse_record(line: bytes, config: CorpusConfig, place: str) -> Document | str:
+    """Make a document of a JSON object; the answer is a line of text about what is wrong when that cannot be done."""
     try:
         record = json.loads(line.decode())
     except UnicodeDecodeError as error:

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from tokenizer.corpus.config import CorpusConfig
 from tokenizer.corpus.documents import InputShard, SourceFile
-from tokenizer.corpus.folders import find_folder_files, is_json_lines, is_parquet, source_file
+from tokenizer.corpus.folders import find_folder_files, is_array_record, is_parquet, is_table, source_file
 from tokenizer.corpus.packages import find_package_files
+from tokenizer.corpus.remote import Found, find_remote, is_url, local_path
 from tokenizer.errors import CorpusError
 
 __all__ = ["list_shards"]
@@ -35,13 +37,20 @@ def list_shards(config: CorpusConfig) -> list[InputShard]:
             names = tuple(name for name in path.removeprefix(PACKAGES).split(",") if name.strip())
             shards += _file_shards("packages", find_package_files(names, config.extensions), config)
         else:
-            for match in _matches(path):
-                shards += _path_shards(match, config, single_files)
+            for found in _find(path, config):
+                shards += _found_shards(found, config, single_files)
     shards += _file_shards("files", single_files, config)
     if not shards:
         raise CorpusError(f"corpus.paths must hold at least one document, got none in {', '.join(config.paths)}")
     _refuse_repeats(shards)
     return _with_unique_names(shards)
+
+
+def _find(path: str, config: CorpusConfig) -> list[Found]:
+    path = local_path(path) or path
+    if is_url(path):
+        return find_remote(path, config.extensions)
+    return [_find_local(match, config) for match in _matches(path)]
 
 
 def _matches(path: str) -> list[Path]:
@@ -56,43 +65,58 @@ def _matches(path: str) -> list[Path]:
     return [Path(match) for match in found]
 
 
-def _path_shards(path: Path, config: CorpusConfig, single_files: list[SourceFile]) -> Iterator[InputShard]:
-    """Yield the shards of a folder or a table; collect a file that is one document in ``single_files``."""
+def _find_local(path: Path, config: CorpusConfig) -> Found:
+    location = path.resolve()
     if path.is_dir():
-        files = find_folder_files(path, config.extensions)
-        sources = [file for file in files if not _is_table(file)]
-        yield from _file_shards(_slug(path.resolve().name), sources, config)
+        return Found(location.name, find_folder_files(path, config.extensions))
+    file = source_file(str(location), location.parent.name, f"{location.parent.name}/{location.name}")
+    if file is None:
+        raise CorpusError(f"corpus.paths must be files or folders, got {path}")
+    return Found(None, [file])
+
+
+def _found_shards(found: Found, config: CorpusConfig, single_files: list[SourceFile]) -> Iterator[InputShard]:
+    """Yield the shards of a folder or a table; collect a file that is one document in ``single_files``."""
+    sources = [file for file in found.files if not is_table(file.path)]
+    if found.folder is None:
+        single_files += sources
     else:
-        location = path.resolve()
-        file = source_file(str(location), location.parent.name, f"{location.parent.name}/{location.name}")
-        if file is None:
-            raise CorpusError(f"corpus.paths must be files or folders, got {path}")
-        files = [file]
-        if not _is_table(file):
-            single_files.append(file)
-    for file in filter(_is_table, files):
-        yield from _table_shards(file, config)
-
-
-def _is_table(file: SourceFile) -> bool:
-    return is_parquet(file.location) or is_json_lines(file.location)
+        yield from _file_shards(_slug(found.folder), sources, config)
+    for file in found.files:
+        if is_table(file.path):
+            yield from _table_shards(file, config)
 
 
 def _table_shards(file: SourceFile, config: CorpusConfig) -> Iterator[InputShard]:
-    name = _slug(Path(file.location).name.split(".")[0])
-    if not is_parquet(file.location):
-        yield InputShard(name=name, size=file.size, identity=_identity([file]), reader="jsonl", files=(file,))
-        return
-    from tokenizer.corpus.parquet import row_group_sizes  # pyarrow takes 0.1 s to import
+    name = _slug(Path(file.path).name.split(".")[0])
+    if is_parquet(file.path):
+        from tokenizer.corpus.parquet import row_group_sizes  # pyarrow takes 0.1 s to import
 
-    for part, (groups, size) in enumerate(_grouped(row_group_sizes(file.location, config), config.shard_bytes)):
+        yield from _part_shards(name, "parquet", file, row_group_sizes(file, config), config)
+    elif is_array_record(file.path):
+        from tokenizer.corpus.array_records import record_run_sizes  # grain takes a second to import
+
+        yield from _part_shards(name, "array_record", file, record_run_sizes(file, config), config)
+    else:
+        yield InputShard(name=name, size=file.size, identity=_identity([file]), reader="jsonl", files=(file,))
+
+
+def _part_shards(
+    name: str,
+    reader: Literal["parquet", "array_record"],
+    file: SourceFile,
+    sizes: Iterable[tuple[int, int]],
+    config: CorpusConfig,
+) -> Iterator[InputShard]:
+    """Yield the shards of a table that is read in numbered parts, given as (number, bytes)."""
+    for part, (numbers, size) in enumerate(_grouped(sizes, config.shard_bytes)):
         yield InputShard(
             name=f"{name}-{part:05d}",
             size=size,
-            identity=_identity([file], groups),
-            reader="parquet",
+            identity=_identity([file], numbers),
+            reader=reader,
             files=(file,),
-            row_groups=tuple(groups),
+            row_groups=tuple(numbers),
         )
 
 
@@ -119,7 +143,7 @@ def _grouped(sizes: Iterable[tuple], limit: int) -> Iterator[tuple[list, int]]:
 
 
 def _identity(files: list[SourceFile], row_groups: Iterable[int] = ()) -> str:
-    lines = [f"{file.location}\0{file.size}\0{file.modified}" for file in files]
+    lines = [f"{file.location}\0{file.size}\0{file.modified}{file.version}" for file in files]
     return _digest("\n".join([*lines, *map(str, row_groups)]))
 
 

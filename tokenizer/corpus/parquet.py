@@ -9,27 +9,30 @@ import pyarrow.parquet as pq
 
 from tokenizer.corpus.columns import DocumentColumns, choose_columns
 from tokenizer.corpus.config import CorpusConfig
-from tokenizer.corpus.documents import Document, InputShard, Report
+from tokenizer.corpus.documents import Document, InputShard, Report, SourceFile
+from tokenizer.corpus.sources import open_source
 from tokenizer.errors import CorpusError
 
 __all__ = ["read_parquet", "row_group_sizes"]
 
 BATCH_ROWS = 1024
+# Arrow asks for whole columns; the buffer is for footers.
+REMOTE_BUFFER_BYTES = 64 << 10
 
 
-def row_group_sizes(location: str, config: CorpusConfig) -> list[tuple[int, int]]:
+def row_group_sizes(source: SourceFile, config: CorpusConfig) -> list[tuple[int, int]]:
     """List (number, bytes before compression) of a file's row groups; raises CorpusError for an unreadable footer.
 
     With ``on_error="skip"`` an unreadable file is listed as one row group, which then fails, and is counted, when read.
     """
     try:
-        with pq.ParquetFile(location) as file:
+        with pq.ParquetFile(open_source(source, REMOTE_BUFFER_BYTES)) as file:
             metadata = file.metadata
             return [(group, metadata.row_group(group).total_byte_size) for group in range(metadata.num_row_groups)]
     except (pa.ArrowException, OSError) as error:
         if config.on_error == "skip":
             return [(0, 0)]
-        raise CorpusError(f"Parquet file must be whole and readable, got {_first_line(error)}: {location}") from None
+        raise CorpusError(f"{_unreadable(error)}: {source.location}") from None
 
 
 def read_parquet(shard: InputShard, config: CorpusConfig, report: Report) -> Iterator[Document]:
@@ -37,21 +40,21 @@ def read_parquet(shard: InputShard, config: CorpusConfig, report: Report) -> Ite
     (source,) = shard.files
     row = 0
     try:
-        with pq.ParquetFile(source.location) as file:
+        with pq.ParquetFile(open_source(source, REMOTE_BUFFER_BYTES)) as file:
             columns = choose_columns(file.schema_arrow.names, config)
             if isinstance(columns, str):
                 return report(f"{columns}: {source.location}")
             row = sum(file.metadata.row_group(group).num_rows for group in range(min(shard.row_groups)))
             names = [name for name in dict.fromkeys(columns) if name is not None]
             for batch in file.iter_batches(BATCH_ROWS, row_groups=list(shard.row_groups), columns=names):
-                yield from _batch_documents(batch, columns, row, source.location, report)
+                yield from _batch_documents(batch, columns, row, source, report)
                 row += batch.num_rows
     except (pa.ArrowException, OSError) as error:
-        report(f"Parquet file must be whole and readable, got {_first_line(error)}: {source.location} from row {row}")
+        report(f"{_unreadable(error)}: {source.location} from row {row}")
 
 
 def _batch_documents(
-    batch: pa.RecordBatch, columns: DocumentColumns, first_row: int, location: str, report: Report
+    batch: pa.RecordBatch, columns: DocumentColumns, first_row: int, source: SourceFile, report: Report
 ) -> Iterator[Document]:
     text_column = batch.column(columns.text)
     if not (pa.types.is_string(text_column.type) or pa.types.is_large_string(text_column.type)):
@@ -62,7 +65,7 @@ def _batch_documents(
     bounds = np.frombuffer(offsets, width)[text_column.offset :].tolist()
     text_bytes = memoryview(data) if data is not None else memoryview(b"")
     is_valid = text_column.is_valid().to_pylist()
-    name = Path(location).name
+    location, name = source.location, Path(source.path).name
     repositories, languages, paths = (
         _strings(batch, column) for column in (columns.repository, columns.language, columns.path)
     )
@@ -91,5 +94,6 @@ def _strings(batch: pa.RecordBatch, column: str | None) -> list[str]:
     return [distinct[index] for index in values.indices.to_pylist()]
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0].rstrip(".")
+def _unreadable(error: Exception) -> str:
+    reason = str(error).partition("\n")[0].rstrip(".")
+    return f"Parquet file must be whole and readable, got {reason}"
