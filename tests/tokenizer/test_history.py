@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tokenizer import Tokenizer, TokenizerError
+from tokenizer import Tokenizer, TokenizerError, extend
 from tokenizer.measures.history import history
+from tokenizer.measures.inspection import Inspector
 from tokenizer.measures.probabilities import probabilities
 
 
@@ -17,6 +18,18 @@ def test_history_is_what_the_file_of_merges_says(small_tokenizer, tmp_path):
     assert made.numbers.tolist() == list(range(len(table)))
     for name in ("frequency", "repositories", "languages"):
         assert getattr(made, name).tolist() == table[name].to_pylist()
+
+
+def test_what_is_not_known_of_merges_shows_as_nothing(small_tokenizer):
+    imported = Tokenizer(small_tokenizer.pairs, list(small_tokenizer.special_tokens))
+    extended = extend(imported, [("zq zq zq xk xk", "r", "x")], num_merges=2)
+    made = history(extended)
+    assert made.numbers.tolist() == [len(imported.pairs), len(imported.pairs) + 1]
+    assert made.frequency.tolist() == [3, 2]
+    inspector = Inspector(extended)
+    old, new = (inspector.describe(extended.ids[256 + merge]) for merge in (0, len(imported.pairs)))
+    assert (old.frequency, old.repositories, old.languages) == (None, None, None)
+    assert (new.frequency, new.repositories, new.languages) == (3, 1, 1)
 
 
 def test_history_of_a_tokenizer_that_knows_none_is_refused(small_tokenizer):

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenizer.measures.evaluation import Evaluation, LanguageMeasures
+from tokenizer.measures.history import history
 from tokenizer.measures.page import Section, write_page
 from tokenizer.measures.plots import (
     plot_bars,
@@ -69,7 +70,8 @@ def _bars(evaluation: Evaluation, title: str, label: str, value: Callable[[Langu
 def _histories(tokenizers: Mapping[str, Subject]) -> list[str]:
     plots = []
     for colour, (name, subject) in enumerate(tokenizers.items()):
-        if isinstance(subject, Tokenizer) and (merges := subject.merges):
-            plots.append(plot_density(f"{name}: R of merges", merges.repositories, label="R", colour=colour))
-            plots.append(plot_density(f"{name}: L of merges", merges.languages, label="L", colour=colour))
+        if isinstance(subject, Tokenizer) and subject.merges and subject.merges.frequency.any():
+            made = history(subject)
+            plots.append(plot_density(f"{name}: R of merges", made.repositories, label="R", colour=colour))
+            plots.append(plot_density(f"{name}: L of merges", made.languages, label="L", colour=colour))
     return plots

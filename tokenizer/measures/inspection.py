@@ -115,7 +115,8 @@ class Inspector:
         tokenizer, place = self.tokenizer, int(self._places[number])
         merge = place - NUM_BYTES if NUM_BYTES <= place < NUM_BYTES + len(tokenizer.pairs) else None
         is_special = place >= NUM_BYTES + len(tokenizer.pairs)
-        known = tokenizer.merges if merge is not None else None
+        made = tokenizer.merges if merge is not None else None
+        known = made if made is not None and made.frequency[merge] else None
         return TokenReport(
             id=number,
             kind="special" if is_special else "byte" if merge is None else "learned",
