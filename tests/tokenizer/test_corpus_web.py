@@ -27,6 +27,7 @@ class Handler(BaseHTTPRequestHandler):
     """Serves `server.files` with ranges and ETags, and does what `server.fault` says to a request first."""
 
     protocol_version = "HTTP/1.1"
+    server: "Server"  # type: ignore[assignment]
 
     def do_GET(self):
         server = self.server
@@ -72,19 +73,22 @@ class Handler(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
+    def __init__(self, files, fault, has_ranges):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = {f"/data/{name}": data for name, data in files.items()}
+        self.fault, self.has_ranges, self.etag = fault, has_ranges, '"one"'
+        self.requests, self.released = Counter(), threading.Event()
+        self.url = f"http://127.0.0.1:{self.server_port}/data"
+
     def handle_error(self, request, client_address):
         pass  # connections that a test drops
 
 
 @contextmanager
 def serving(files, fault=lambda number: None, has_ranges=True):
-    server = Server(("127.0.0.1", 0), Handler)
-    server.files = {f"/data/{name}": data for name, data in files.items()}
-    server.fault, server.has_ranges, server.etag = fault, has_ranges, '"one"'
-    server.requests, server.released = Counter(), threading.Event()
+    server = Server(files, fault, has_ranges)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    server.url = f"http://127.0.0.1:{server.server_port}/data"
     try:
         yield server
     finally:
@@ -121,7 +125,7 @@ def every_other(fault):
 def test_faults_that_pass_cost_requests_and_no_byte(name, fault):
     with serving({name: encode(name)}, every_other(fault)) as server:
         assert [document.text for document in read(f"{server.url}/{name}")] == TEXTS
-        assert sum(server.requests.values()) >= 4
+        assert sum(server.requests.values()) >= 3
 
 
 @pytest.mark.parametrize("name", FORMATS)
