@@ -22,11 +22,13 @@ __all__ = [
     "make_table",
     "make_windows",
     "run_starts",
+    "starts_word",
 ]
 
 # END stands for what is beyond a document; 0, so that clearing bits of a window writes it.
 END, LETTER, NUMBER, NEWLINE, BLANK, SPACE, MARK, APOSTROPHE = range(8)  # BLANK is U+0020, SPACE any other but CR, LF
 SLASH, UPPER, LOWER, CASELESS, ACCENT = range(8, 13)  # told apart by o200k only
+LETTERS = (LETTER, UPPER, LOWER, CASELESS, ACCENT)
 PUNCTUATION = (MARK, APOSTROPHE, SLASH)
 WHITE = (NEWLINE, BLANK, SPACE)
 _LEAD = 255  # a byte of a character outside ASCII, until its class is looked up
@@ -103,6 +105,25 @@ def make_table(flags: Callable[[int, int, int, int], int], classes: range, bits:
                 at = (before << 2 * bits | last << bits | this) << bits
                 table[at : at + len(classes)] = [flags(before, last, this, following) for following in classes]
     return table
+
+
+def starts_word(before: int, last: int, this: int, following: int) -> bool:
+    """Whether a word of gpt4 and its kin starts at `this`; white space is taken to have no newline later on."""
+    if last == END:
+        return True
+    if this in LETTERS:
+        if last in PUNCTUATION:  # the prefix of the letters, when it is a word so far of one character
+            return before in (*PUNCTUATION, BLANK)
+        return last in (NUMBER, NEWLINE)
+    if this == NUMBER:
+        return last != NUMBER
+    if this in PUNCTUATION:
+        return last not in (*PUNCTUATION, BLANK)
+    if this == NEWLINE:
+        return last not in (*PUNCTUATION, *WHITE)
+    if last in (BLANK, SPACE):  # the last of a run goes to the next word, if there is one
+        return following not in (*WHITE, END)
+    return True
 
 
 def cut_numbers(starts: np.ndarray, digits: np.ndarray) -> None:

@@ -38,6 +38,7 @@ from tokenizer.splitting.characters import (
     make_table,
     make_windows,
     run_starts,
+    starts_word,
 )
 from tokenizer.splitting.patterns import PATTERNS, compile_pattern
 
@@ -120,7 +121,8 @@ def _certain_table() -> np.ndarray:
 
 
 def _flags(before: int, last: int, this: int, following: int) -> int:
-    flags = STARTS * _starts_word(before, last, this, following)
+    is_start = (this == UPPER and last == LOWER) or starts_word(before, last, this, following)
+    flags = STARTS * is_start  # as far as four characters tell
     if this == NEWLINE and last in (BLANK, SPACE):
         flags |= _RUNS_ON
     if this in (UPPER, LOWER) and last == APOSTROPHE and before in _LETTERS:
@@ -132,27 +134,6 @@ def _flags(before: int, last: int, this: int, following: int) -> int:
     if (this == UPPER and last in (CASELESS, ACCENT)) or (this == ACCENT and last in PUNCTUATION):
         flags |= _UNSURE
     return flags
-
-
-def _starts_word(before: int, last: int, this: int, following: int) -> bool:
-    """Whether a word starts at `this`, as far as four characters tell."""
-    if last == END:
-        return True
-    if this in _LETTERS:
-        if last in _LETTERS:
-            return this == UPPER and last == LOWER
-        if last in PUNCTUATION:  # the prefix of the letters, when it is a word so far of one character
-            return before in (*PUNCTUATION, BLANK)
-        return last in (NUMBER, NEWLINE)
-    if this == NUMBER:
-        return last != NUMBER
-    if this in PUNCTUATION:
-        return last not in (*PUNCTUATION, BLANK)
-    if this == NEWLINE:
-        return last not in (*PUNCTUATION, *WHITE)
-    if last in (BLANK, SPACE):  # the last of a run goes to the next word, if there is one
-        return following not in (*WHITE, END)
-    return True
 
 
 def _take_slashes(

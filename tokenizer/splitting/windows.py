@@ -27,6 +27,7 @@ from tokenizer.splitting.characters import (
     make_class_maps,
     make_table,
     make_windows,
+    starts_word,
 )
 
 __all__ = ["split_gpt2", "split_gpt4", "split_qwen2"]
@@ -102,7 +103,7 @@ def _table(pattern: str) -> np.ndarray:
 
 
 def _flags_gpt4(before: int, last: int, this: int, following: int) -> int:
-    flags = STARTS * _starts_gpt4(before, last, this, following)
+    flags = STARTS * starts_word(before, last, this, following)
     if this == NEWLINE and last in (BLANK, SPACE):
         flags |= _RUNS_ON
     if this == LETTER and last == APOSTROPHE and before not in (*_PUNCTUATION, BLANK):
@@ -110,25 +111,6 @@ def _flags_gpt4(before: int, last: int, this: int, following: int) -> int:
     if before == last == this == NUMBER:
         flags |= _LONG_NUMBER
     return flags
-
-
-def _starts_gpt4(before: int, last: int, this: int, following: int) -> bool:
-    """Whether a word starts at `this`; white space is taken to have no newline later on."""
-    if last == END:
-        return True
-    if this == LETTER:
-        if last in _PUNCTUATION:  # the prefix of the letters, when it is a word so far of one character
-            return before in (*_PUNCTUATION, BLANK)
-        return last in (NUMBER, NEWLINE)
-    if this == NUMBER:
-        return last != NUMBER
-    if this in _PUNCTUATION:
-        return last not in (*_PUNCTUATION, BLANK)
-    if this == NEWLINE:
-        return last not in (*_PUNCTUATION, *WHITE)
-    if last in (BLANK, SPACE):  # the last of a run goes to the next word, if there is one
-        return following not in (*WHITE, END)
-    return True
 
 
 def _flags_gpt2(before: int, last: int, this: int, following: int) -> int:
