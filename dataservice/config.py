@@ -20,10 +20,20 @@ class DataConfig:
     """Settings of the data service; wrong ones raise `DataError` that says how to mend them."""
 
     store: str | None = None
-    """Folder of a prepared token store (python -m dataservice prepare); null: made from the corpus and cached."""
+    """A prepared token store (python -m dataservice prepare): its folder, its URL (s3://, gs://, https://, ...), or
+    servers of it, grpc://HOST:PORT[,HOST:PORT...] or grpc+tls://...; null: made from the corpus and cached."""
 
     cache: str = "cache"
-    """Folder in which stores made from a corpus are kept, by digest."""
+    """Folder in which stores made from a corpus are kept, by digest, and what is read of stores elsewhere."""
+
+    cache_bytes: int = 1 << 36
+    """Most bytes to keep of the shards of stores elsewhere; those used least recently are removed."""
+
+    token_file: str | None = None
+    """File with the token that servers of the store ask for; null: the environment variable DYADLM_TOKEN."""
+
+    root_certificates: str | None = None
+    """File with the certificates (PEM) of who vouches for servers with TLS; null: those that the system trusts."""
 
     workers: int = 0
     """Processes that turn documents into tokens; 0: one per core."""
@@ -75,6 +85,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         for name, least in (("workers", 0), ("window_shards", 0), ("cycles", 1), ("prefetch", 0), ("epochs", 1)):
             _check_integer(name, getattr(self, name), least)
+        _check_integer("cache_bytes", self.cache_bytes, 1)
         _check_integer("seed", self.seed, 0, (1 << 63) - 1)
         _check_choice("sequences", self.sequences, ("decomposed",))
         _check_choice("tails", self.tails, ("pack", "drop"))

@@ -1,5 +1,6 @@
 """The store of a run: a prepared one, or one made from the run's documents, cached by digest and read as it grows."""
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from dataservice.config import DataConfig
 from dataservice.errors import IngestError, StoreError
 from dataservice.ingest import Ingest
+from dataservice.locating import describe_small_cache, open_store
 from dataservice.preparation import PHASE
 from dataservice.store.files import canonical_json, digest_bytes
 from dataservice.store.manifest import FORMAT, MANIFEST_NAME, TokenFormat
@@ -40,13 +42,13 @@ def open_data(
 
     Raises StoreError, IngestError or the errors of the corpus.
     """
-    if data.store is not None:
-        store = Store.open(data.store, tokenizer.fingerprint)
-    else:
-        store = _open_cached(corpus, data, tokenizer)
+    fingerprint = tokenizer.fingerprint
+    store = _open_cached(corpus, data, tokenizer) if data.store is None else open_store(data, fingerprint)
     _wait_for_window(store, data.window_shards or store.num_planned_shards, progress)
     if store.is_complete and not store.shards.documents.any():
         raise StoreError(f"store {store.path} must hold documents to train on, got none; mend the corpus")
+    if (warning := describe_small_cache(store, data)) is not None:
+        print(warning, file=sys.stderr)
     return store
 
 

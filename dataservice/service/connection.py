@@ -2,16 +2,16 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import flight
 
 from dataservice.errors import StoreError
+from dataservice.service.access import Access
 from dataservice.store.retrying import Patience, TransientError, persist
 
-__all__ = ["Access", "Connection"]
+__all__ = ["Connection"]
 
 Result = TypeVar("Result")
 
@@ -27,14 +27,6 @@ CHANNEL_OPTIONS: list[tuple[str, int]] = [
 ]
 TRANSIENT = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
 REFUSED = (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Access:
-    """What lets a client in: the token, and the certificates (PEM) that it trusts (None: those of the system)."""
-
-    token: str | None = None
-    root_certificates: bytes | None = None
 
 
 class Connection:

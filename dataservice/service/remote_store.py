@@ -9,7 +9,8 @@ from typing import Self, TypeVar
 import numpy as np
 from pyarrow import flight
 
-from dataservice.service.connection import Access, Connection
+from dataservice.service.access import Access
+from dataservice.service.connection import Connection
 from dataservice.service.protocol import FileRequest, TokenRequest, checksum
 from dataservice.store.mirror import Mirror
 from dataservice.store.reader import Store
@@ -51,33 +52,30 @@ class ServedFiles:
 
     def read_tokens(self, requests: list[TokenRequest], dtype: np.dtype) -> np.ndarray:
         """The tokens of several requests, joined; they are asked at the same time."""
-        ends = np.cumsum([request.num_tokens for request in requests])
-        joined = np.empty(ends[-1] if requests else 0, dtype)
-        places = np.split(joined, ends[:-1])
         if len(requests) == 1:
-            self._read_into(places[0], requests[0])
-        else:
-            list(self._pool.map(self._read_into, places, requests))
-        return joined
+            return self._read(requests[0], dtype)
+        return np.concatenate(
+            [np.empty(0, dtype), *self._pool.map(lambda request: self._read(request, dtype), requests)]
+        )
 
-    def _read_into(self, place: np.ndarray, request: TokenRequest) -> None:
+    def _read(self, request: TokenRequest, dtype: np.dtype) -> np.ndarray:
         ticket = flight.Ticket(request.to_bytes())
 
-        def read(client: flight.FlightClient, options: flight.FlightCallOptions) -> None:
-            filled = 0
-            for piece in _receive(client, options, ticket):
-                if piece.dtype != place.dtype or filled + len(piece) > len(place):
-                    break
-                place[filled : filled + len(piece)] = piece
-                filled += len(piece)
-            if filled != len(place):
-                raise TransientError(f"got other tokens than the {len(place)} that were asked")
+        def read(client: flight.FlightClient, options: flight.FlightCallOptions) -> np.ndarray:
+            pieces = list(_receive(client, options, ticket))
+            # One piece is not copied: it is where gRPC has put it.
+            tokens = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, dtype), *pieces])
+            if tokens.dtype != dtype or len(tokens) != request.num_tokens:
+                raise TransientError(f"got other tokens than the {request.num_tokens} that were asked")
+            return tokens
 
-        self._connection.call(read)
+        return self._connection.call(read)
 
 
 class ServedStore(Store):
     """A `Store` whose rows come from servers; everything else is that of its mirror."""
+
+    mirrors_tokens = False
 
     @classmethod
     def connect(

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from dataservice.errors import DataError, StoreError
+from dataservice.service.access import read_bytes
 from dataservice.service.metrics import ServerMetrics
 from dataservice.service.protocol import FileRequest, TokenRequest, checksum, parse_request
 from dataservice.store import Store
@@ -81,7 +82,12 @@ class StoreServer(flight.FlightServerBase):
         scheme, certificates = "grpc", None
         if settings.tls_certificate is not None and settings.tls_key is not None:
             scheme = "grpc+tls"
-            certificates = [(_read(settings.tls_certificate), _read(settings.tls_key))]
+            certificates = [
+                (
+                    read_bytes("tls_certificate", settings.tls_certificate),
+                    read_bytes("tls_key", settings.tls_key),
+                )
+            ]
         middleware = {} if token is None else {"token": TokenCheck(token, self.metrics)}
         try:
             super().__init__(
@@ -244,10 +250,3 @@ def _pieces(values: np.ndarray, schema: pa.Schema) -> Iterator[tuple[pa.RecordBa
         piece = values[start : start + count]
         column = pa.Array.from_buffers(schema.types[0], len(piece), [None, pa.py_buffer(piece)])
         yield pa.RecordBatch.from_arrays([column], schema=schema), checksum(piece.data)
-
-
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} must be readable, got {error.strerror}; name a PEM file") from error

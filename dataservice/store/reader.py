@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +43,10 @@ class Store:
         shards: the table of the committed shards.
         held_out: the store of held-out documents with the same shards, or None.
         writer_fault: says in one line what ended the preparation of the store, or None while it goes on.
+        mirrors_tokens: whether tokens are read from the folder, whatever its origin.
     """
+
+    mirrors_tokens: ClassVar[bool] = True
 
     def __init__(
         self, path: Path, manifest: Manifest, shards: ShardTable, held_out: "Store | None", origin: Origin

@@ -1,0 +1,79 @@
+"""Opening the store that `data.store` names: a folder, a URL that fsspec knows, or servers."""
+
+import re
+from pathlib import Path
+
+from dataservice.config import DataConfig
+from dataservice.errors import DataError
+from dataservice.store import Store
+from dataservice.store.files import digest_bytes
+from dataservice.store.mirror import MIRRORS, Mirror
+from dataservice.store.urls import UrlFiles
+
+__all__ = ["describe_small_cache", "open_store", "split_servers"]
+
+
+def open_store(data: DataConfig, fingerprint: str | None = None) -> Store:
+    """Opens the store that `data.store` names.
+
+    Args:
+        data: settings of the data service. What is read of a store that lies elsewhere is kept in data.cache.
+        fingerprint: that of the tokenizer it must have been made with; None takes any.
+
+    Raises DataError when there is none, it is damaged, does not answer, or is of another tokenizer.
+    """
+    place = data.store
+    if place is None:
+        raise DataError("data.store must name a store, got null; set data.store=STORE")
+    scheme = re.match(r"([a-z0-9+]+)(://|::)", place)
+    if scheme is None:
+        return Store.open(place, fingerprint)
+    if scheme[1] in ("file", "local"):
+        return Store.open(place.partition("://")[2], fingerprint)
+    root = Path(data.cache, MIRRORS)
+    folder = root / digest_bytes(place.encode())[:32]
+    if scheme[1] in ("grpc", "grpc+tls", "grpc+tcp"):
+        from dataservice.service.access import Access, read_bytes, read_token
+        from dataservice.service.remote_store import ServedStore
+
+        trusted = data.root_certificates
+        access = Access(
+            token=read_token(data.token_file),
+            root_certificates=None if trusted is None else read_bytes("data.root_certificates", trusted),
+        )
+        return ServedStore.connect(split_servers(place), folder, fingerprint, access=access, limit=data.cache_bytes)
+    return Store.open(folder, fingerprint, Mirror(UrlFiles(place), folder, root=root, limit=data.cache_bytes))
+
+
+def split_servers(place: str) -> tuple[str, ...]:
+    """The URL of each server.
+
+    >>> split_servers("grpc://one:8815,two:8815")
+    ('grpc://one:8815', 'grpc://two:8815')
+    """
+    scheme, _, hosts = place.partition("://")
+    if not re.fullmatch(r"[^/,\s]+:\d+(,[^/,\s]+:\d+)*", hosts) or scheme not in ("grpc", "grpc+tls"):
+        raise DataError(
+            f"data.store must be grpc://HOST:PORT[,HOST:PORT...] or grpc+tls://..., got {place!r}; "
+            "name servers as python -m dataservice serve prints them"
+        )
+    return tuple(f"{scheme}://{host}" for host in hosts.split(","))
+
+
+def describe_small_cache(store: Store, config: DataConfig) -> str | None:
+    """A warning when the shards of a window of a mirrored store do not fit in the mirror; else None.
+
+    Rows are shuffled over a window, so nearly every batch would fetch shards again.
+    """
+    if store.origin.limit is None or not store.mirrors_tokens:
+        return None
+    # A position for each document beside the tokens; sources are small.
+    sizes = store.shards.tokens * store.dtype.itemsize + store.shards.documents * 8
+    count = config.window_shards or len(sizes)
+    largest = max((int(sizes[first : first + count].sum()) for first in range(0, len(sizes), count)), default=0)
+    if largest <= config.cache_bytes:
+        return None
+    return (
+        f"warning: the shards of a window should fit in data.cache_bytes={config.cache_bytes}, got {largest} bytes; "
+        "raise it or lower data.window_shards, or most batches will fetch shards again"
+    )
