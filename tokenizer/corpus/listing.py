@@ -163,11 +163,15 @@ def _refuse_repeats(shards: list[InputShard]) -> None:
 
 
 def _with_unique_names(shards: list[InputShard]) -> list[InputShard]:
-    """Append a digest of the first file's location to names that differ at most in case."""
-    counts = Counter(shard.name.lower() for shard in shards)
-    return [
-        shard
-        if counts[shard.name.lower()] == 1
-        else replace(shard, name=f"{shard.name}-{_digest(shard.files[0].location)[:8]}")
-        for shard in shards
-    ]
+    """Append a digest of the first file's location to names that, but perhaps for case, an earlier shard has.
+
+    So more sources at the end leave the names before them as they are.
+    """
+    taken: set[str] = set()
+    named = []
+    for shard in shards:
+        if shard.name.lower() in taken:
+            shard = replace(shard, name=f"{shard.name}-{_digest(shard.files[0].location)[:8]}")
+        taken.add(shard.name.lower())
+        named.append(shard)
+    return named
