@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dataservice.held_out import held_out_batches
     from dataservice.identity import open_schedule, prefix_digest, schedule_digest
     from dataservice.loader import Batch, batches
+    from dataservice.locating import open_store
     from dataservice.opening import open_data
     from dataservice.preparation import PrepareReport, prepare
     from dataservice.schedule import Position, Schedule
@@ -46,6 +47,7 @@ __all__ = [
     "held_out_batches",
     "open_data",
     "open_schedule",
+    "open_store",
     "prefix_digest",
     "prepare",
     "rows_per_step",
@@ -68,6 +70,7 @@ _MODULES = {
     "held_out_batches": "held_out",
     "open_data": "opening",
     "open_schedule": "identity",
+    "open_store": "locating",
     "prefix_digest": "identity",
     "prepare": "preparation",
     "schedule_digest": "identity",

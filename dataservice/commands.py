@@ -6,7 +6,7 @@ import sys
 from dataservice.config import DataConfig
 from tokenizer.options import take_options
 
-__all__ = ["run_prepare", "run_show", "run_stats", "run_verify"]
+__all__ = ["run_prepare", "run_serve", "run_show", "run_stats", "run_verify"]
 
 DAMAGED = 1
 
@@ -42,10 +42,10 @@ def run_prepare(arguments: argparse.Namespace) -> int:
 
 def run_verify(arguments: argparse.Namespace) -> int:
     """Every byte of a store against its digests: a line a problem, and status 1 when there are any."""
-    from dataservice.store import Store
+    from dataservice.locating import open_store
     from dataservice.verification import verify
 
-    store = Store.open(arguments.folder)
+    store = open_store(take_options(arguments, DataConfig, store=arguments.folder))
     problems = verify(store)
     for problem in problems:
         print(problem.line)
@@ -58,20 +58,33 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 def run_stats(arguments: argparse.Namespace) -> int:
     """What an epoch over a store would see, bucket by bucket."""
+    from dataservice.locating import describe_small_cache, open_store
     from dataservice.statistics import format_statistics, measure
-    from dataservice.store import Store
 
-    config = take_options(arguments, DataConfig)
-    print(format_statistics(measure(Store.open(arguments.folder), config)))
+    config = take_options(arguments, DataConfig, store=arguments.folder)
+    store = open_store(config)
+    if (warning := describe_small_cache(store, config)) is not None:
+        print(warning, file=sys.stderr)
+    print(format_statistics(measure(store, config)))
     return 0
 
 
 def run_show(arguments: argparse.Namespace) -> int:
     """Text and source of a step's rows."""
     from dataservice.inspection import show_step
-    from dataservice.store import Store
+    from dataservice.locating import open_store
 
-    config = take_options(arguments, DataConfig)
-    for line in show_step(Store.open(arguments.folder), config, arguments.step):
+    config = take_options(arguments, DataConfig, store=arguments.folder)
+    for line in show_step(open_store(config), config, arguments.step):
         print(line)
     return 0
+
+
+def run_serve(arguments: argparse.Namespace) -> int:
+    """A store over the network, until interrupted or told to end."""
+    from dataservice.locating import open_store
+    from dataservice.service.serving import serve
+    from dataservice.service.settings import ServerSettings
+
+    settings = take_options(arguments, ServerSettings)
+    return serve(open_store(DataConfig(store=arguments.folder)), settings)

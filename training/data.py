@@ -92,7 +92,7 @@ def evaluation_batches(store: Store, config: Config, recipe: Recipe) -> list[dic
 def _open(config: Config, progress: Callable[..., None]) -> tuple[Store, Tokenizer]:
     if config.data.store is not None:
         path = config.tokenizer.path
-        chosen = Tokenizer.load(path) if path is not None else Store.open(config.data.store).tokenizer()
+        chosen = Tokenizer.load(path) if path is not None else dataservice.open_store(config.data).tokenizer()
         return dataservice.open_data(config.corpus, config.data, chosen, progress=progress), chosen
     if not config.corpus.paths:
         raise ConfigError(

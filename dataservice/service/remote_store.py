@@ -54,9 +54,8 @@ class ServedFiles:
         """The tokens of several requests, joined; they are asked at the same time."""
         if len(requests) == 1:
             return self._read(requests[0], dtype)
-        return np.concatenate(
-            [np.empty(0, dtype), *self._pool.map(lambda request: self._read(request, dtype), requests)]
-        )
+        parts = self._pool.map(lambda request: self._read(request, dtype), requests)
+        return np.concatenate([np.empty(0, dtype), *parts])
 
     def _read(self, request: TokenRequest, dtype: np.dtype) -> np.ndarray:
         ticket = flight.Ticket(request.to_bytes())

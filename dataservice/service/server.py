@@ -4,7 +4,6 @@ import hmac
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,55 +15,17 @@ from dataservice.errors import DataError, StoreError
 from dataservice.service.access import read_bytes
 from dataservice.service.metrics import ServerMetrics
 from dataservice.service.protocol import FileRequest, TokenRequest, checksum, parse_request
+from dataservice.service.settings import ServerSettings
 from dataservice.store import Store
 from dataservice.store.files import parse_sealed_json
 from dataservice.store.manifest import MANIFEST_NAME
 from dataservice.store.reader import HELD_OUT_NAME, TABLE_NAME, TOKENIZER_NAME
 from dataservice.store.shard import DATA_FILES, IDENTITY_NAME, RECORD_NAME, SHARDS
 
-__all__ = ["ServerSettings", "StoreServer"]
+__all__ = ["StoreServer"]
 
 PIECE_BYTES = 1 << 20
 SHARD_FILES = (*DATA_FILES, RECORD_NAME, IDENTITY_NAME)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServerSettings:
-    """How a server is reached, and what it answers at most."""
-
-    host: str = "localhost"
-    """Name or address to listen at; 0.0.0.0: every address of this machine."""
-
-    port: int = 8815
-    """Port to listen at; 0: any that is free, which is printed."""
-
-    tls_certificate: str | None = None
-    """File with the certificate chain (PEM), for TLS; null: no TLS."""
-
-    tls_key: str | None = None
-    """File with the key of the certificate (PEM)."""
-
-    token_file: str | None = None
-    """File with the token that clients must send; null: the environment variable DYADLM_TOKEN, and where that is not
-    set, any client is answered."""
-
-    max_request_bytes: int = 1 << 22
-    """Longest request that is answered."""
-
-    max_response_bytes: int = 1 << 26
-    """Most bytes of tokens in one answer."""
-
-    log_every: float = 10.0
-    """Seconds between lines about what was done; none are printed while nothing is."""
-
-    def __post_init__(self) -> None:
-        for name, least in (("port", 0), ("max_request_bytes", 1024), ("max_response_bytes", 1024)):
-            if getattr(self, name) < least:
-                raise DataError(f"{name} must be at least {least}, got {getattr(self, name)}; set {name}={least}")
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise DataError("tls_certificate and tls_key must both be given, got one; give both or none")
-        if self.log_every <= 0:
-            raise DataError(f"log_every must be above 0, got {self.log_every}; set log_every=10")
 
 
 class StoreServer(flight.FlightServerBase):
