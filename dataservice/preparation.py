@@ -1,19 +1,20 @@
 """Documents to a token store: one idempotent task per input shard, committed in order, resumable at any moment."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataservice.errors import StoreError
+from dataservice.executors import Executor, count_workers, run_in_order
 from dataservice.prepare_commit import PairedWriter
 from dataservice.prepare_estimate import describe_plan, describe_rest
-from dataservice.prepare_pool import count_workers, run_in_order
+from dataservice.prepare_faults import SetAside
 from dataservice.prepare_shard import PreparedShard, ShardTask, find_prepared, prepare_shard
 from dataservice.store.lock import WriterLock
 from dataservice.store.manifest import TokenFormat, totals
-from dataservice.store.shard import read_source
+from dataservice.store.shard import read_source, shard_folder
 from dataservice.store.table import ShardTable
 from tokenizer.corpus import CorpusConfig, list_shards
 
@@ -50,14 +51,18 @@ def prepare(
     output: Path | str,
     *,
     workers: int = 0,
+    executor: Executor = "local",
     progress: "Progress | None" = None,
     announce: Callable[[str], None] | None = None,
     wait: bool = False,
+    is_wanted: Callable[[int], bool] = lambda shard: True,
 ) -> PrepareReport:
     """Prepares the store in folder `output`, doing only what is missing.
 
-    The bytes of the store are a function of the documents, the corpus settings and the tokenizer: not of the number
-    of workers, nor of how often preparing was killed and run again.
+    The bytes of the store are a function of the documents, the corpus settings and the tokenizer: not of the executor
+    and the number of workers, nor of how often preparing was killed and run again. So no fault of a worker can leave
+    documents out: an input shard that cannot be prepared ends the run, at once, or (with `on_error="skip"`) when all
+    others are finished; committed are the shards before it, and running again does only what is missing.
 
     Args:
         corpus: where the documents are, and how to read them.
@@ -65,12 +70,14 @@ def prepare(
         output: the store's folder; made when missing.
         workers: processes; 0 stands for one per core. Where this is not 1, the main module must be importable without
             side effects (`if __name__ == "__main__":`), since workers are spawned.
+        executor: local: processes of this machine; ray: tasks of Ray, on nodes that all see the folder `output`.
         progress: called as progress(phase, shards done, shards in all, note=...).
         announce: takes a line about what will be read and written, and after the first shard one about the time.
         wait: wait for another writer of the store to end instead of refusing.
+        is_wanted: whether a shard, by its place in the store, may be begun yet; asked again until it may.
 
     Raises CorpusError (documents), StoreError (store: another tokenizer, other settings, changed input, no room) or
-    IngestError (workers keep being killed).
+    IngestError (workers of a shard keep being killed, or shards were set aside).
     """
     output = Path(output)
     tasks = list_tasks(corpus, output, TokenFormat.of(tokenizer))
@@ -79,8 +86,11 @@ def prepare(
             writers = PairedWriter(corpus, tokenizer, output, len(tasks))
             refuse_changed_input(output, tasks, writers.table)
             num_old = len(writers.table)
-            with closing(writers):
-                for prepared in make_missing(tasks, writers, count_workers(workers), announce or (lambda line: None)):
+            announce = announce or (lambda line: None)
+            groups = make_missing(tasks, writers, workers, executor, announce, is_wanted)
+            # Workers end before what they leave is cleared away.
+            with closing(writers), closing(groups):
+                for prepared in groups:
                     writers.commit(prepared)
                     if progress is not None:
                         note = f"{writers.table.tokens.sum():,} tokens"
@@ -94,18 +104,34 @@ def prepare(
 
 
 def make_missing(
-    tasks: Sequence[ShardTask], writers: PairedWriter, workers: int, announce: Callable[[str], None]
-) -> Iterator[list[PreparedShard]]:
+    tasks: Sequence[ShardTask],
+    writers: PairedWriter,
+    workers: int,
+    executor: Executor,
+    announce: Callable[[str], None],
+    is_wanted: Callable[[int], bool],
+) -> Generator[list[PreparedShard], None, None]:
     """Yields the shards to commit, in order, in groups that are ready together; announces what it will do."""
     finished = list(find_finished(tasks[len(writers.table) :]))
-    missing = tasks[len(writers.table) + len(finished) :]
-    announce(describe_plan(missing, len(tasks), writers.table))
+    first = len(writers.table) + len(finished)
+    missing = tasks[first:]
+    unfinished = [task for task in missing if not shard_folder(task.store, task.shard.name).exists()]
+    announce(describe_plan(unfinished, len(tasks), writers.table))
     yield finished
-    with closing(run_in_order(prepare_shard, missing, workers)) as groups:
-        for index, prepared in enumerate(groups):
-            if index == 0 and len(missing) > 1:
-                announce(describe_rest(missing, prepared[0], workers))
+    set_aside = SetAside(missing)
+    outcomes = run_in_order(prepare_shard, missing, workers, executor, is_wanted=lambda index: is_wanted(first + index))
+    # How many a cluster does at once is Ray's business.
+    is_measured = len(unfinished) < 2 or executor == "ray"
+    with closing(outcomes) as groups:
+        for group in groups:
+            prepared = list(set_aside.sift(group))
+            made = next((shard for shard in prepared if shard.seconds), None)
+            if made is not None and not is_measured:
+                is_measured = True
+                announce(describe_rest(unfinished, made, count_workers(workers)))
             yield prepared
+            set_aside.refuse_at_once()
+    set_aside.refuse()
 
 
 def list_tasks(corpus: CorpusConfig, output: Path, tokens_of: TokenFormat) -> list[ShardTask]:

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dataservice.prepare_shard import PreparedShard, load_tokenizer
+from dataservice.errors import StoreError
+from dataservice.prepare_shard import PreparedShard, read_fingerprint
 from dataservice.store.manifest import TokenFormat
 from dataservice.store.reader import HELD_OUT_NAME, TOKENIZER_NAME
 from dataservice.store.shard import INCOMING
@@ -76,7 +77,12 @@ def place_tokenizer(tokenizer: "Tokenizer", store: Path) -> None:
         incoming.parent.mkdir(parents=True, exist_ok=True)
         tokenizer.save(incoming)
         incoming.rename(target)
-    load_tokenizer(target, tokenizer.fingerprint)
+    kept = read_fingerprint(target)
+    if kept != tokenizer.fingerprint:
+        raise StoreError(
+            f"tokenizer of store {store} must be the one that it was begun with ({kept}), got {tokenizer.fingerprint}; "
+            f"use {target}, or write to another store"
+        )
 
 
 def content_settings(corpus: CorpusConfig) -> dict[str, Any]:

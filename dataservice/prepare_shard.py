@@ -128,6 +128,13 @@ def count_duplicates(hashes: bytes | bytearray) -> int:
     return int(np.count_nonzero((ordered[1:] == ordered[:-1]).all(axis=1)))
 
 
+def read_fingerprint(path: Path) -> str:
+    """Fingerprint of the tokenizer in a folder."""
+    from tokenizer import Tokenizer
+
+    return Tokenizer.load(path).fingerprint
+
+
 @lru_cache(maxsize=1)
 def load_tokenizer(path: Path, fingerprint: str) -> "Tokenizer":
     """Loads a tokenizer once a process; StoreError when it is not the one with `fingerprint`."""
@@ -137,6 +144,6 @@ def load_tokenizer(path: Path, fingerprint: str) -> "Tokenizer":
     if tokenizer.fingerprint != fingerprint:
         raise StoreError(
             f"tokenizer {path} must have fingerprint {fingerprint}, got {tokenizer.fingerprint}; "
-            "write to another store, or use the tokenizer that this one was begun with"
+            "it was changed while the store was prepared: write to another store"
         )
     return tokenizer
