@@ -1,10 +1,10 @@
-"""Command line of the data service: `python -m dataservice prepare | stats | verify | show | serve`."""
+"""Command line of the data service: `python -m dataservice prepare | stats | curriculum | verify | show | serve`."""
 
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
 
-from dataservice.commands import run_prepare, run_serve, run_show, run_stats, run_verify
+from dataservice.commands import run_curriculum, run_prepare, run_serve, run_show, run_stats, run_verify
 from dataservice.config import DataConfig
 from dataservice.errors import DataError
 from dataservice.service.settings import ServerSettings
@@ -31,17 +31,20 @@ def make_parser() -> OptionParser:
     verify = parser.add_command("verify", run_verify, "STORE", "Check every byte of a store.")
     stats = parser.add_command("stats", run_stats, "STORE", "Count what training on a store would see.")
     show = parser.add_command("show", run_show, "STORE --step T", "Print the text and source of a step's rows.")
+    curriculum = parser.add_command("curriculum", run_curriculum, "STORE", "Print which lengths every step takes.")
     serve = parser.add_command(
         "serve", run_serve, "STORE", "Let trainers elsewhere read a store: data.store=grpc://..."
     )
     serve.add_argument("folder", metavar="STORE", help="Folder of the store, which may still be in preparation.")
     add_options(serve, ServerSettings, title="the server")
     not_places = {field.name for field in fields(DataConfig)} - set(PLACE_SETTINGS)
-    for command in (verify, stats, show):
+    for command in (verify, stats, curriculum, show):
         command.add_argument("folder", metavar="STORE", help="Folder or URL of the store, or grpc:// servers of it.")
         add_options(command, DataConfig, title="stores that lie elsewhere", without=not_places)
     add_option(show, "--step", int, "Number of the step, from 0.", metavar="T", least=0)
-    for command in (stats, show):
+    every = "A line for so many steps, 1 for each; 0: a line for a tenth of a cycle."
+    add_option(curriculum, "--every", int, every, default=0, metavar="N", least=0)
+    for command in (stats, curriculum, show):
         add_options(command, DataConfig, title="rows and their order", without=ROW_SETTINGS_NOT_NEEDED)
     return parser
 

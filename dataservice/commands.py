@@ -6,7 +6,7 @@ import sys
 from dataservice.config import DataConfig
 from tokenizer.options import take_options
 
-__all__ = ["run_prepare", "run_serve", "run_show", "run_stats", "run_verify"]
+__all__ = ["run_curriculum", "run_prepare", "run_serve", "run_show", "run_stats", "run_verify"]
 
 DAMAGED = 1
 
@@ -59,13 +59,26 @@ def run_verify(arguments: argparse.Namespace) -> int:
 def run_stats(arguments: argparse.Namespace) -> int:
     """What an epoch over a store would see, bucket by bucket."""
     from dataservice.locating import describe_small_cache, open_store
-    from dataservice.statistics import format_statistics, measure
+    from dataservice.statistics import format_kinds, format_statistics, measure, measure_kinds
 
     config = take_options(arguments, DataConfig, store=arguments.folder)
     store = open_store(config)
     if (warning := describe_small_cache(store, config)) is not None:
         print(warning, file=sys.stderr)
     print(format_statistics(measure(store, config)))
+    print("\nEvery kind of sequences, all rows taken once:")
+    print(format_kinds(measure_kinds(store, config)))
+    return 0
+
+
+def run_curriculum(arguments: argparse.Namespace) -> int:
+    """Every step of a run, a line for several."""
+    from dataservice.dry_run import curriculum_lines
+    from dataservice.locating import open_store
+
+    config = take_options(arguments, DataConfig, store=arguments.folder)
+    for line in curriculum_lines(open_store(config), config, every=arguments.every):
+        print(line)
     return 0
 
 

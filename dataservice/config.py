@@ -7,11 +7,21 @@ from typing import Literal
 
 from dataservice.errors import DataError
 
-__all__ = ["CURRICULA", "DataConfig"]
+__all__ = ["CURRICULA", "MIXTURES", "SEQUENCES", "DataConfig"]
 
+SEQUENCES = ("decomposed", "concatenated", "concatenated-masked", "packed", "grow-length")
 CURRICULA = ("uniform", "grow-linear", "grow-p2", "grow-p100", "shrink-linear", "shrink-p2", "shrink-p100")
 
 _LARGEST_LENGTH = 1 << 30
+MIXTURES = {
+    "equal": (1, _LARGEST_LENGTH),
+    "1k-only": (1024, 1024),
+    "up-to-2k": (1, 2048),
+    "256-and-up": (256, _LARGEST_LENGTH),
+    "256-to-2k": (256, 2048),
+}
+"""The shortest and the longest length of each mixture that takes as many tokens of every length."""
+
 _LARGEST_STEP = 1 << 40
 
 
@@ -42,29 +52,38 @@ class DataConfig:
     """Shards in a window: rows are shuffled within a window, and training starts when the first one is ready.
     0: the whole store is one window."""
 
-    sequences: Literal["decomposed"] = "decomposed"
-    """How documents become rows. decomposed: powers of two, so that no row joins two documents."""
+    sequences: Literal["decomposed", "concatenated", "concatenated-masked", "packed", "grow-length"] = "decomposed"
+    """How documents become rows. decomposed: powers of two, so that no row joins two documents. The others are rivals
+    to measure it against. concatenated: a shard's documents joined in random order and cut into rows of max_length
+    wherever that falls; concatenated-masked: the same, but attention stays within a document; packed: documents cut
+    at max_length and packed by best-fit decreasing into rows of max_length, attention within each; grow-length:
+    concatenated, equal shares of tokens in rows of every length, shorter rows first."""
 
     min_length: int = 64
-    """Shortest row, in tokens; a power of two."""
+    """Shortest row, in tokens; a power of two. Of no effect where all rows have max_length: concatenated,
+    concatenated-masked and packed."""
 
     max_length: int = 8192
     """Longest row, in tokens; a power of two."""
 
     tails: Literal["pack", "drop"] = "pack"
     """What happens to the ends of documents that are shorter than min_length: packed together into rows of
-    min_length with segments, or left out."""
+    min_length with segments, or left out. Of concatenated documents, the end of a shard that is shorter than the
+    shortest row: filled up with padding, or left out. Sequences that are packed have none."""
 
     tokens_per_step: int = 65536
     """Tokens in every batch, whatever the length of its rows; a power of two."""
 
     mixture: str | dict[int, int] = "natural"
     """Tokens to take from the rows of each length in an epoch, as {length: tokens}; lengths not named give none.
-    natural: every row exactly once. Tails packed into rows of min_length count as rows of that length."""
+    natural: every row exactly once. equal: as many tokens of every length, as many as the scarcest has; 1k-only,
+    up-to-2k, 256-and-up, 256-to-2k: the same of these lengths alone. Tails packed into rows of min_length count as
+    rows of that length."""
 
     curriculum: str | tuple[float, ...] = "uniform"
     """Odds of drawing each length: uniform, grow-linear, grow-p2, grow-p100 (short rows first), shrink-linear,
-    shrink-p2, shrink-p100 (long rows first), or a list of odds, shortest length first."""
+    shrink-p2, shrink-p100 (long rows first), or a list of odds, shortest length first. Of sequences that are not
+    decomposed, batches of a length come in an order that prefers none, and grow-length goes from length to length."""
 
     odds_times: Literal["none", "batches"] = "none"
     """What the odds are multiplied by. none: nothing (Algorithm 1 of the paper); batches: the number of batches
@@ -87,18 +106,25 @@ class DataConfig:
             _check_integer(name, getattr(self, name), least)
         _check_integer("cache_bytes", self.cache_bytes, 1)
         _check_integer("seed", self.seed, 0, (1 << 63) - 1)
-        _check_choice("sequences", self.sequences, ("decomposed",))
+        _check_choice("sequences", self.sequences, SEQUENCES)
         _check_choice("tails", self.tails, ("pack", "drop"))
         _check_choice("odds_times", self.odds_times, ("none", "batches"))
         _check_power("min_length", self.min_length, 1, _LARGEST_LENGTH)
-        _check_power("max_length", self.max_length, self.min_length, _LARGEST_LENGTH)
+        _check_power("max_length", self.max_length, 1 if self.has_one_length else self.min_length, _LARGEST_LENGTH)
         _check_power("tokens_per_step", self.tokens_per_step, self.max_length, _LARGEST_STEP)
         object.__setattr__(self, "mixture", _checked_mixture(self.mixture, self.lengths))
-        object.__setattr__(self, "curriculum", _checked_curriculum(self.curriculum, self.lengths))
+        object.__setattr__(self, "curriculum", _checked_curriculum(self.curriculum, self))
+
+    @property
+    def has_one_length(self) -> bool:
+        """Whether all rows have max_length."""
+        return self.sequences in ("concatenated", "concatenated-masked", "packed")
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """Row lengths in tokens, shortest first."""
+        if self.has_one_length:
+            return (self.max_length,)
         first, last = self.min_length.bit_length() - 1, self.max_length.bit_length() - 1
         return tuple(1 << power for power in range(first, last + 1))
 
@@ -127,15 +153,23 @@ def _check_power(name: str, value: object, least: int, most: int) -> None:
 
 def _checked_mixture(mixture: object, lengths: tuple[int, ...]) -> str | dict[int, int]:
     """Return `mixture` with lengths in order, or raise: {64: 4096} needs 64 to be a row length."""
+    known = ", ".join(map(str, lengths))
     if mixture == "natural":
         return "natural"
+    if isinstance(mixture, str) and mixture in MIXTURES:
+        first, last = MIXTURES[mixture]
+        if not any(first <= length <= last for length in lengths):
+            raise DataError(
+                f"data.mixture must have a length among {known}, got {mixture}; set data.max_length or data.min_length"
+            )
+        return mixture
     if not isinstance(mixture, dict):
+        names = ", ".join(("natural", *MIXTURES))
         raise DataError(
-            f"data.mixture must be natural or {{length: tokens}}, got {mixture!r}; set data.mixture=natural"
+            f"data.mixture must be one of {names} or {{length: tokens}}, got {mixture!r}; set data.mixture=natural"
         )
     for length, tokens in mixture.items():
         if length not in lengths:
-            known = ", ".join(map(str, lengths))
             raise DataError(f"data.mixture must name lengths among {known}, got {length!r}; set data.max_length")
         if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
             raise DataError(f"data.mixture[{length}] must be a number of tokens, got {tokens!r}; 0 takes none")
@@ -144,12 +178,14 @@ def _checked_mixture(mixture: object, lengths: tuple[int, ...]) -> str | dict[in
     return dict(sorted(mixture.items()))
 
 
-def _checked_curriculum(curriculum: object, lengths: tuple[int, ...]) -> str | tuple[float, ...]:
-    """Return `curriculum` as a known name or a tuple with positive odds for each length, or raise."""
+def _checked_curriculum(curriculum: object, config: DataConfig) -> str | tuple[float, ...]:
+    """Return `curriculum` as a known name or a tuple of positive odds, one for each length if it is used, or raise."""
     if isinstance(curriculum, str):
         _check_choice("curriculum", curriculum, CURRICULA)
         return curriculum
-    if not isinstance(curriculum, Sequence) or len(curriculum) != len(lengths):
+    lengths = config.lengths
+    is_used = config.sequences == "decomposed"
+    if not isinstance(curriculum, Sequence) or (is_used and len(curriculum) != len(lengths)):
         expected = f"a name or {len(lengths)} odds (lengths {lengths[0]} to {lengths[-1]})"
         raise DataError(f"data.curriculum must be {expected}, got {curriculum!r}; set data.curriculum=uniform")
     for odds in curriculum:

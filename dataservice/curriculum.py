@@ -6,7 +6,7 @@ from dataservice.buckets import buckets
 from dataservice.config import DataConfig
 from dataservice.hashing import derive_key, exponentials
 
-__all__ = ["arrange", "bucket_odds", "length_odds"]
+__all__ = ["arrange", "bucket_odds", "bucket_stages", "length_odds"]
 
 _BASES = {"p2": 2.0, "p100": 100.0}
 
@@ -15,9 +15,11 @@ def length_odds(config: DataConfig) -> tuple[float, ...]:
     """Return the odds of each length, shortest first.
 
     Six lengths: grow-linear 6 5 4 3 2 1, grow-p2 32 16 8 4 2 1, grow-p100 powers of 100; shrink-* the other way
-    round; uniform all 1.
+    round; uniform all 1. They steer decomposed sequences only.
     """
     curriculum, count = config.curriculum, len(config.lengths)
+    if config.sequences != "decomposed":
+        return (1.0,) * count
     if not isinstance(curriculum, str):
         return curriculum
     if curriculum == "uniform":
@@ -27,20 +29,25 @@ def length_odds(config: DataConfig) -> tuple[float, ...]:
     return odds[::-1] if direction == "grow" else odds
 
 
-def arrange(batches: np.ndarray, odds: np.ndarray, key: int) -> tuple[np.ndarray, np.ndarray]:
+def arrange(
+    batches: np.ndarray, odds: np.ndarray, key: int, stages: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the order of a cycle's batches: (bucket, number within the bucket) of each step; two int64[steps].
 
     Algorithm 1 draws, until all is used, a bucket by its odds among those that still have batches. The same law in
     continuous time: the batches of a bucket arrive as a Poisson process whose rate is its odds, independently of the
-    other buckets, and steps follow the order of arrival. batches, odds: (buckets,).
+    other buckets, and steps follow the order of arrival. With `stages`, all buckets of a lower stage come before those
+    of a higher one. batches, odds, stages: (buckets,).
     """
     times = [
         np.cumsum(exponentials(count, derive_key(key, "arrivals", bucket))) / odds[bucket]
         for bucket, count in enumerate(batches.tolist())
     ]
     first = np.cumsum(batches) - batches
-    flat = np.argsort(np.concatenate(times), kind="stable")
-    bucket = np.repeat(np.arange(len(batches)), batches)[flat]
+    buckets_of = np.repeat(np.arange(len(batches)), batches)
+    arrival = np.concatenate(times)
+    flat = np.argsort(arrival, kind="stable") if stages is None else np.lexsort((arrival, stages[buckets_of]))
+    bucket = buckets_of[flat]
     return bucket, flat - first[bucket]
 
 
@@ -48,3 +55,13 @@ def bucket_odds(config: DataConfig) -> np.ndarray:
     """Return the odds of each bucket, longest first; the packed bucket has those of the shortest length; float64."""
     odds = dict(zip(config.lengths, length_odds(config), strict=True))
     return np.array([odds[bucket.length] for bucket in buckets(config)])
+
+
+def bucket_stages(config: DataConfig) -> np.ndarray | None:
+    """Return the stage of a cycle in which each bucket comes, or None where there are none; int64[buckets].
+
+    grow-length alone has them, one for each length: every row of a length comes before any longer one.
+    """
+    if config.sequences != "grow-length":
+        return None
+    return np.array([config.lengths.index(bucket.length) for bucket in buckets(config)])

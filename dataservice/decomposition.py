@@ -1,27 +1,11 @@
 """Dataset decomposition (arXiv 2405.13226): documents cut into powers of two, and the short ends packed."""
 
-from typing import NamedTuple
-
 import numpy as np
 
-from dataservice.packing import pack
+from dataservice.packing import pack_pieces
+from dataservice.pieces import ShardRows
 
-__all__ = ["PackedRows", "ShardRows", "chunk_starts", "decompose", "tails"]
-
-
-class PackedRows(NamedTuple):
-    """Rows of tails: row i holds the pieces offsets[i] to offsets[i + 1], one after the other."""
-
-    starts: np.ndarray  # int64[P], position of each piece's first input in the shard
-    lengths: np.ndarray  # int64[P], inputs of each piece
-    offsets: np.ndarray  # int64[rows + 1]
-
-
-class ShardRows(NamedTuple):
-    """The rows of one shard."""
-
-    starts: tuple[np.ndarray, ...]  # for each length, longest first: int64[rows], position of the first input
-    packed: PackedRows | None
+__all__ = ["chunk_starts", "decompose", "tails"]
 
 
 def chunk_starts(documents: np.ndarray, power: int, last_power: int) -> np.ndarray:
@@ -52,12 +36,9 @@ def tails(documents: np.ndarray, min_length: int) -> tuple[np.ndarray, np.ndarra
 def decompose(documents: np.ndarray, min_length: int, max_length: int, *, packs: bool) -> ShardRows:
     """Return the rows of a shard whose documents lie at the given positions; every input belongs to one row.
 
-    With `packs` the tails under min_length are packed into rows of min_length, else they belong to none.
+    They come by length, longest first. With `packs` the tails under min_length are packed into rows of min_length,
+    which come last, else they belong to none.
     """
     first, last = min_length.bit_length() - 1, max_length.bit_length() - 1
     starts = tuple(chunk_starts(documents, power, last) for power in range(last, first - 1, -1))
-    if not packs:
-        return ShardRows(starts, None)
-    tail_starts, tail_lengths = tails(documents, min_length)
-    packing = pack(tail_lengths, min_length)
-    return ShardRows(starts, PackedRows(tail_starts[packing.pieces], tail_lengths[packing.pieces], packing.offsets))
+    return (*starts, pack_pieces(*tails(documents, min_length), min_length)) if packs else starts

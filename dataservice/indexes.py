@@ -4,7 +4,7 @@ import os
 import tempfile
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,10 +12,11 @@ import numpy as np
 
 from dataservice.buckets import buckets
 from dataservice.config import DataConfig
-from dataservice.decomposition import PackedRows, ShardRows, decompose
 from dataservice.errors import StoreError
+from dataservice.pieces import PiecedRows, ShardRows, num_rows
+from dataservice.sequences import count_by_table, has_pieces, make_rows
 from dataservice.store import Store
-from dataservice.windows import Windows, count_chunks
+from dataservice.windows import Windows
 
 __all__ = ["RowIndexes"]
 
@@ -34,15 +35,15 @@ class RowIndexes:
         self._store = store
         self._config = config
         self._is_cancelled = is_cancelled
-        self._packs = config.tails == "pack"
-        self._folder = store.path / "indexes" / f"{config.min_length}-{config.max_length}-{config.tails}"
+        self._pieced = tuple(has_pieces(bucket, config) for bucket in buckets(config))
+        self._folder = store.path / "indexes" / _name(config)
         self._recent: OrderedDict[int, ShardRows] = OrderedDict()
         self._recent_bytes = 0
 
     def rows(self, shard: int) -> ShardRows:
         """Return the rows of a shard."""
         if shard not in self._recent:
-            rows = _read(self._path(shard), len(self._config.lengths), packs=self._packs) or self._make(shard)
+            rows = _read(self._path(shard), self._pieced) or self._make(shard)
             self._check(shard, rows)
             self._recent[shard] = rows
             self._recent_bytes += _size(rows)
@@ -60,16 +61,14 @@ class RowIndexes:
         if len(self._store.shards) < stop:
             self._store.wait_for_shards(stop, is_cancelled=self._is_cancelled)
         shards = self._store.shards
-        # Only packing needs the shards themselves; without it all that are committed are counted in one go.
-        stop = stop if self._packs else len(shards)
-        counts = count_chunks(shards.digits[first:stop], shards.multiples[first:stop], self._config)
-        if len(counts) == len(buckets(self._config)):
+        # Only the packed bucket, the last one, may need the shards themselves; without it all that are committed are
+        # counted in one go.
+        tells_all = len(count_by_table(shards.digits[:0], shards.multiples[:0], self._config)) == len(self._pieced)
+        stop = len(shards) if tells_all else stop
+        counts = count_by_table(shards.digits[first:stop], shards.multiples[first:stop], self._config)
+        if tells_all:
             return counts
-        return np.vstack([counts, [self._num_packed(shard) for shard in range(first, stop)]])
-
-    def _num_packed(self, shard: int) -> int:
-        packed = self.rows(shard).packed
-        return 0 if packed is None else len(packed.offsets) - 1
+        return np.vstack([counts, [num_rows(self.rows(shard)[-1]) for shard in range(first, stop)]])
 
     def _path(self, shard: int) -> Path:
         shards = self._store.shards
@@ -77,7 +76,7 @@ class RowIndexes:
 
     def _make(self, shard: int) -> ShardRows:
         documents = np.asarray(self._store.documents(shard))
-        rows = decompose(documents, self._config.min_length, self._config.max_length, packs=self._packs)
+        rows = make_rows(documents, self._config, self._store.shards.digests[shard])
         with suppress(OSError):
             _write(self._path(shard), rows)
         return rows
@@ -85,8 +84,8 @@ class RowIndexes:
     def _check(self, shard: int, rows: ShardRows) -> None:
         """Refuse a shard whose documents are not those that the table of shards counted."""
         shards = self._store.shards
-        counted = count_chunks(shards.digits[shard, None], shards.multiples[shard, None], self._config)[:, 0].tolist()
-        found = [len(starts) for starts in rows.starts]
+        counted = count_by_table(shards.digits[shard, None], shards.multiples[shard, None], self._config)[:, 0].tolist()
+        found = [num_rows(bucket) for bucket in rows[: len(counted)]]
         if counted != found:
             raise StoreError(
                 f"documents of shard {shards.names[shard]} must give {counted} rows by length, got {found}; "
@@ -94,9 +93,20 @@ class RowIndexes:
             )
 
 
+def _name(config: DataConfig) -> str:
+    """Return a name for all that the rows of a shard depend on."""
+    if config.sequences == "packed":
+        return f"packed-{config.max_length}"
+    order = "" if config.sequences == "decomposed" else f"-{config.seed}"
+    return f"{config.sequences}-{config.lengths[0]}-{config.lengths[-1]}-{config.tails}{order}"
+
+
+def _flatten(rows: ShardRows) -> list[np.ndarray]:
+    return [array for bucket in rows for array in (bucket if isinstance(bucket, PiecedRows) else (bucket,))]
+
+
 def _size(rows: ShardRows) -> int:
-    packed = 0 if rows.packed is None else sum(array.nbytes for array in rows.packed)
-    return packed + sum(starts.nbytes for starts in rows.starts)
+    return sum(array.nbytes for array in _flatten(rows))
 
 
 def _write(path: Path, rows: ShardRows) -> None:
@@ -104,7 +114,7 @@ def _write(path: Path, rows: ShardRows) -> None:
 
     Not synced to disk: what a power cut tears fails its checksum and is made again.
     """
-    arrays = [*rows.starts, *(rows.packed or ())]
+    arrays = _flatten(rows)
     body = np.concatenate([np.array([len(array) for array in arrays]), *arrays])
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".partial")
@@ -117,16 +127,18 @@ def _write(path: Path, rows: ShardRows) -> None:
         raise
 
 
-def _read(path: Path, num_lengths: int, *, packs: bool) -> ShardRows | None:
-    """Return the rows that `_write` wrote, or None when there are none or they are damaged."""
+def _read(path: Path, pieced: Sequence[bool]) -> ShardRows | None:
+    """Return the rows that `_write` wrote, or None when there are none or they are damaged.
+
+    pieced: of each bucket, whether its rows are `PiecedRows`.
+    """
     try:
         content = np.fromfile(path, "<i8").astype(np.int64, copy=False)
     except OSError:
         return None
-    num_arrays = num_lengths + (len(PackedRows._fields) if packs else 0)
+    num_arrays = sum(len(PiecedRows._fields) if pieces else 1 for pieces in pieced)
     if len(content) <= num_arrays or zlib.crc32(content[1:].data) != content[0]:
         return None
     body = content[1:]
-    ends = np.cumsum(body[:num_arrays])
-    arrays = np.split(body[num_arrays:], ends[:-1])
-    return ShardRows(tuple(arrays[:num_lengths]), PackedRows(*arrays[num_lengths:]) if packs else None)
+    arrays = iter(np.split(body[num_arrays:], np.cumsum(body[: num_arrays - 1])))
+    return tuple(PiecedRows(next(arrays), next(arrays), next(arrays)) if pieces else next(arrays) for pieces in pieced)

@@ -9,6 +9,7 @@ from dataservice.config import DataConfig
 from dataservice.errors import DataError
 from dataservice.identity import open_schedule
 from dataservice.indexes import RowIndexes
+from dataservice.pieces import PiecedRows
 from dataservice.reading import RowReader
 from dataservice.schedule import Position
 from dataservice.store import Store
@@ -21,7 +22,7 @@ __all__ = ["Piece", "show_step", "step_pieces"]
 class Piece:
     """A stretch of one document in a row of a batch: `inputs` tokens from the document's `offset` on.
 
-    Offset 0 is the `<eod>` before the document. A packed row has several pieces, any other row one.
+    Offset 0 is the `<eod>` before the document. A decomposed row is one piece, rows of other kinds may have several.
     """
 
     row: int
@@ -48,10 +49,10 @@ def step_pieces(store: Store, config: DataConfig, step: int) -> tuple[Position, 
     for row, (shard, start) in enumerate(zip(*(place.tolist() for place in places), strict=True)):
         if shard == FILLING:
             continue
-        packed = indexes.rows(shard).packed
-        if bucket.packed and packed is not None:
-            here = slice(packed.offsets[start], packed.offsets[start + 1])
-            stretches = zip(packed.starts[here].tolist(), packed.lengths[here].tolist(), strict=True)
+        rows = indexes.rows(shard)[position.bucket]
+        if isinstance(rows, PiecedRows):
+            here = rows.slice(start, start + 1)
+            stretches = zip(here.starts.tolist(), here.lengths.tolist(), strict=True)
         else:
             stretches = [(start, bucket.length)]
         pieces += [_find_piece(store, row, shard, first, inputs) for first, inputs in stretches]

@@ -7,6 +7,8 @@ import numpy as np
 from dataservice.buckets import buckets
 from dataservice.config import DataConfig
 from dataservice.indexes import RowIndexes
+from dataservice.pieces import PiecedRows
+from dataservice.sequences import has_pieces, joins_documents
 from dataservice.store import Store
 from dataservice.store.gathering import group_by_shard, join_ranges
 from dataservice.windows import FILLING, Windows
@@ -17,7 +19,7 @@ __all__ = ["Places", "RowReader"]
 class Places(NamedTuple):
     """Where rows of a bucket are; two int64 arrays, FILLING where there is no row.
 
-    `starts` are positions of the rows' first inputs, or the rows' numbers within the shard in the packed bucket.
+    `starts` are positions of the rows' first inputs, or the rows' numbers within the shard where rows have pieces.
     """
 
     shards: np.ndarray
@@ -30,6 +32,8 @@ class RowReader:
     def __init__(self, store: Store, config: DataConfig, windows: Windows, indexes: RowIndexes) -> None:
         self._store = store
         self._buckets = buckets(config)
+        self._has_pieces = [has_pieces(bucket, config) for bucket in self._buckets]
+        self._joins_documents = joins_documents(config)
         self._windows = windows
         self._indexes = indexes
 
@@ -40,9 +44,10 @@ class RowReader:
         if not real.any():
             return Places(shards, starts)
         shards[real], numbers = self._windows.find_shards(bucket, rows[real])
-        if not self._buckets[bucket].packed:
-            for shard, here in group_by_shard(shards[real]):
-                numbers[here] = self._indexes.rows(shard).starts[bucket][numbers[here]]
+        for shard, here in group_by_shard(shards[real]):
+            rows_of_shard = self._indexes.rows(shard)[bucket]
+            if not isinstance(rows_of_shard, PiecedRows):
+                numbers[here] = rows_of_shard[numbers[here]]
         starts[real] = numbers
         return Places(shards, starts)
 
@@ -50,15 +55,17 @@ class RowReader:
         """Return the arrays of a batch: columns of the rows at `places` (of one dimension).
 
         inputs, targets (rows, columns) in the store's dtype, with weights float32[rows], 0 where there is no row; in
-        the packed bucket with segments int32 (rows, columns), which number the tails of a row from 1 and are 0 where
-        there is none, instead.
+        the packed bucket with segments int32 (rows, columns), which number the pieces of a row from 1 (where attention
+        goes over the whole row, all are 1) and are 0 where there is none, instead.
         """
         length, packed = self._buckets[bucket]
-        if packed:
-            arrays = self._read_packed(places, length)
-            return {name: np.ascontiguousarray(array[:, columns]) for name, array in arrays.items()}
-        first, stop, _ = columns.indices(length)
         real = places.shards != FILLING
+        if self._has_pieces[bucket]:
+            arrays = self._read_pieces(bucket, places, length)
+            wanted = ("inputs", "targets", "segments") if packed else ("inputs", "targets")
+            found = {name: np.ascontiguousarray(arrays[name][:, columns]) for name in wanted}
+            return found if packed else {**found, "weights": real.astype(np.float32)}
+        first, stop, _ = columns.indices(length)
         # tokens: (rows, columns + 1)
         tokens = self._store.read_rows(places.shards[real], places.starts[real] + first, stop - first + 1)
         if len(tokens) < len(real):
@@ -70,9 +77,9 @@ class RowReader:
             "weights": real.astype(np.float32),
         }
 
-    def _read_packed(self, places: Places, length: int) -> dict[str, np.ndarray]:
-        """Return inputs, targets and segments of whole packed rows, (rows, length)."""
-        pieces = self._find_pieces(places)
+    def _read_pieces(self, bucket: int, places: Places, length: int) -> dict[str, np.ndarray]:
+        """Return inputs, targets and segments of whole rows, (rows, length)."""
+        pieces = self._find_pieces(bucket, places)
         ends = np.cumsum(pieces.lengths + 1)
         # tokens: each piece and the token after it, which is its last target
         tokens = self._store.read_pieces(pieces.shards, pieces.starts, pieces.lengths + 1)
@@ -84,19 +91,20 @@ class RowReader:
         arrays = {name: np.zeros(shape, self._store.dtype) for name in ("inputs", "targets")}
         arrays["inputs"][real], arrays["targets"][real] = tokens[is_input], tokens[is_target]
         segments = np.zeros(shape, np.int32)
-        segments[real] = np.repeat(pieces.numbers.astype(np.int32), pieces.lengths)
+        numbers = np.ones_like(pieces.numbers) if self._joins_documents else pieces.numbers
+        segments[real] = np.repeat(numbers.astype(np.int32), pieces.lengths)
         return {**arrays, "segments": segments}
 
-    def _find_pieces(self, places: Places) -> "Pieces":
-        """Return the pieces of packed rows: row by row, in each from the left."""
+    def _find_pieces(self, bucket: int, places: Places) -> "Pieces":
+        """Return the pieces of rows: row by row, in each from the left."""
         found = [Pieces(*np.zeros((len(Pieces._fields), 0), np.int64))]
         for shard, here in group_by_shard(places.shards):
-            packed = None if shard == FILLING else self._indexes.rows(shard).packed
-            if packed is not None:
-                first = packed.offsets[places.starts[here]]
-                count = packed.offsets[places.starts[here] + 1] - first
+            rows_of_shard = None if shard == FILLING else self._indexes.rows(shard)[bucket]
+            if isinstance(rows_of_shard, PiecedRows):
+                first = rows_of_shard.offsets[places.starts[here]]
+                count = rows_of_shard.offsets[places.starts[here] + 1] - first
                 pieces, numbers = join_ranges(first, count), join_ranges(np.ones_like(count), count)
-                columns = (np.full_like(pieces, shard), packed.starts[pieces], packed.lengths[pieces])
+                columns = (np.full_like(pieces, shard), rows_of_shard.starts[pieces], rows_of_shard.lengths[pieces])
                 found.append(Pieces(np.repeat(here, count), numbers, *columns))
         joined = [np.concatenate(column) for column in zip(*found, strict=True)]
         order = np.argsort(joined[0], kind="stable")
@@ -104,7 +112,7 @@ class RowReader:
 
 
 class Pieces(NamedTuple):
-    """Stretches of documents in packed rows, int64[P] each: `numbers` count those of a row from 1."""
+    """Stretches of documents in rows, int64[P] each: `numbers` count those of a row from 1."""
 
     rows: np.ndarray
     numbers: np.ndarray

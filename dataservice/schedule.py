@@ -1,5 +1,6 @@
 """The schedule: which rows every step takes, as a pure function of windows, settings, seed and step."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -8,14 +9,14 @@ import numpy as np
 
 from dataservice.buckets import buckets, rows_per_step
 from dataservice.config import DataConfig
-from dataservice.curriculum import arrange, bucket_odds
+from dataservice.curriculum import arrange, bucket_odds, bucket_stages
 from dataservice.errors import DataError
 from dataservice.hashing import derive_key
 from dataservice.mixture import rows_taken
 from dataservice.permutation import permute
 from dataservice.windows import FILLING, Windows
 
-__all__ = ["Position", "Schedule"]
+__all__ = ["CycleSteps", "Position", "Schedule"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,17 @@ class Position:
     cycle: int
     bucket: int
     batch: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CycleSteps:
+    """The steps of one cycle: `buckets` holds the bucket of each, from `first_step` on; int64[steps]."""
+
+    epoch: int
+    window: int
+    cycle: int
+    first_step: int
+    buckets: np.ndarray
 
 
 class _Cycle(NamedTuple):
@@ -67,7 +79,8 @@ class Schedule:
         if not steps and self.windows.rows_before(0, len(self.windows)).any():
             raise DataError(f"data.mixture must take a row or more, got {self.config.mixture}; take more tokens")
         if not steps:
-            wanted = "a document" if self.config.tails == "pack" else f"a document of {self.config.min_length} tokens"
+            thing = "document" if self.config.sequences == "decomposed" else "shard"
+            wanted = "a document" if self.config.tails == "pack" else f"a {thing} of {self.config.lengths[0]} tokens"
             raise DataError(f"the store must hold {wanted} or more, got none; prepare more documents")
         return steps
 
@@ -79,6 +92,18 @@ class Schedule:
     def num_steps(self, epochs: int | None = None) -> int:
         """Return the steps of so many epochs (None: of all that are configured); makes every window known."""
         return (self.config.epochs if epochs is None else epochs) * self.steps_per_epoch()
+
+    def cycles(self) -> Iterator[CycleSteps]:
+        """Yield the cycles of all configured epochs, in order; makes every window known."""
+        steps = self.steps_per_epoch()
+        for epoch in range(self.config.epochs):
+            for window in range(len(self.windows)):
+                for cycle in range(self.config.cycles):
+                    order = self._cycle(epoch, window, cycle)
+                    first_step = epoch * steps + order.first_step
+                    yield CycleSteps(
+                        epoch=epoch, window=window, cycle=cycle, first_step=first_step, buckets=order.bucket
+                    )
 
     def locate(self, step: int) -> Position | None:
         """Return where `step` is, counted from 0, or None when it is after the last epoch."""
@@ -168,6 +193,8 @@ class Schedule:
         ends = self._cycle_ends(window)
         batches = ends[:, cycle + 1] - ends[:, cycle]
         first_step = int(self._steps[window] + (ends[:, cycle] - ends[:, 0]).sum())
-        odds = self._odds * batches if self.config.odds_times == "batches" else self._odds
+        # Odds in proportion to batches prefer no batch to another.
+        by_batches = self.config.odds_times == "batches" or self.config.sequences != "decomposed"
+        odds = self._odds * batches if by_batches else self._odds
         key = derive_key(self.config.seed, "cycle", epoch, window, cycle)
-        return _Cycle(first_step, ends[:, cycle], *arrange(batches, odds, key))
+        return _Cycle(first_step, ends[:, cycle], *arrange(batches, odds, key, bucket_stages(self.config)))

@@ -7,20 +7,10 @@ import numpy as np
 from dataservice.buckets import buckets
 from dataservice.config import DataConfig
 
-__all__ = ["FILLING", "Windows", "count_chunks"]
+__all__ = ["FILLING", "Windows"]
 
 FILLING = -1
 """Number that stands for no row, where the last rows do not fill a batch."""
-
-
-def count_chunks(digits: np.ndarray, multiples: np.ndarray, config: DataConfig) -> np.ndarray:
-    """Return the rows of each length, longest first, in each shard; int64[lengths, S].
-
-    digits[s, k] documents of shard s have binary digit k in their length n, and multiples[s, k] is the sum of n >> k
-    over them (int64[S, 48]): the counts that a store's table holds.
-    """
-    first, last = config.min_length.bit_length() - 1, config.max_length.bit_length() - 1
-    return np.concatenate([multiples[:, last][None], digits[:, first:last].T[::-1]])
 
 
 class Windows:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from dataservice import Store, TokenFormat, write_store
+from dataservice import Bucket, DataConfig, Store, TokenFormat, write_store
 
 # Examples are not timed: a machine at work on other things must not fail a test.
 settings.register_profile("untimed", deadline=None)
@@ -87,3 +87,41 @@ def batch_targets() -> Callable[[Iterable[dict[str, Any]]], Counter]:
         return pairs
 
     return count
+
+
+@pytest.fixture
+def block_of() -> Callable[[int, int, DataConfig], Callable[[Bucket], tuple[slice, slice]]]:
+    """Gives the block of a host: rows over hosts while there are enough, then columns too, as a dyadic mesh does."""
+
+    def block_of(host: int, num_hosts: int, config: DataConfig) -> Callable[[Bucket], tuple[slice, slice]]:
+        def block(bucket: Bucket) -> tuple[slice, slice]:
+            rows = config.tokens_per_step // bucket.length
+            row_hosts = min(rows, num_hosts)
+            column_hosts = num_hosts // row_hosts
+            row, column = divmod(host, column_hosts)
+            height, width = rows // row_hosts, bucket.length // column_hosts
+            return slice(row * height, (row + 1) * height), slice(column * width, (column + 1) * width)
+
+        return block
+
+    return block_of
+
+
+@pytest.fixture
+def join_hosts() -> Callable[[Sequence[dict[str, Any]], DataConfig], dict[str, Any]]:
+    """Makes the global batch from the blocks of all hosts."""
+
+    def join_hosts(parts: Sequence[dict[str, Any]], config: DataConfig) -> dict[str, Any]:
+        whole = dict(parts[0])
+        columns = len(parts) // min(config.tokens_per_step // whole["length"], len(parts))
+        for name in {"inputs", "targets", "segments"} & set(whole):
+            lines = [
+                np.concatenate([part[name] for part in parts[first : first + columns]], axis=1)
+                for first in range(0, len(parts), columns)
+            ]
+            whole[name] = np.concatenate(lines)
+        if "weights" in whole:
+            whole["weights"] = np.concatenate([part["weights"] for part in parts[::columns]])
+        return whole
+
+    return join_hosts

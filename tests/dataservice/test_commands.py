@@ -26,7 +26,10 @@ def test_prepare_then_stats_show_and_verify(arguments, tmp_path, capsys):
     printed = capsys.readouterr()
     assert "1 shards (1 new), 20 documents" in printed.out and "reads " in printed.err
     assert main(["stats", store, "--max-length", "256"]) == 0
-    assert "20 documents" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "20 documents" in printed and "concatenated-masked" in printed
+    assert main(["curriculum", store, "--max-length", "256", "--sequences", "grow-length"]) == 0
+    assert capsys.readouterr().out.startswith("steps ")
     assert main(["show", store, "--step", "0", "--max-length", "256", "--tokens-per-step", "256"]) == 0
     assert "project" in capsys.readouterr().out
     assert main(["verify", store]) == 0

@@ -3,8 +3,8 @@ import random
 import numpy as np
 import pytest
 
-from dataservice.config import DataConfig
-from dataservice.curriculum import arrange, bucket_odds, length_odds
+from dataservice.config import SEQUENCES, DataConfig
+from dataservice.curriculum import arrange, bucket_odds, bucket_stages, length_odds
 from dataservice.hashing import derive_key
 
 
@@ -32,6 +32,29 @@ def test_every_batch_comes_once_and_in_the_order_of_its_bucket():
     bucket, number = arrange(batches, np.array([1.0, 2.0, 3.0, 4.0]), key=1)
     for index, count in enumerate(batches):
         assert number[bucket == index].tolist() == list(range(count))
+
+
+def test_stages_come_one_after_the_other_and_keep_the_order_within():
+    batches, odds, stages = np.array([5, 4, 17, 1]), np.array([1.0, 2.0, 3.0, 4.0]), np.array([1, 0, 0, 2])
+    bucket, number = arrange(batches, odds, 7, stages)
+    assert stages[bucket].tolist() == [0] * 21 + [1] * 5 + [2]
+    for index, count in enumerate(batches):
+        assert number[bucket == index].tolist() == list(range(count))
+    free, _ = arrange(batches, odds, 7)
+    for stage in range(3):
+        assert bucket[stages[bucket] == stage].tolist() == free[stages[free] == stage].tolist()
+
+
+@pytest.mark.parametrize("kind", SEQUENCES[1:])
+def test_odds_are_for_decomposed_sequences_alone(kind):
+    config = DataConfig(sequences=kind, min_length=256, curriculum="grow-p2")
+    assert set(length_odds(config)) == {1.0}
+    stages = bucket_stages(config)
+    if kind == "grow-length":
+        assert stages is not None
+        assert stages.tolist() == [5, 4, 3, 2, 1, 0, 0]
+    else:
+        assert stages is None
 
 
 def draw_one_by_one(batches: list[int], odds: list[float], generator: random.Random) -> list[int]:

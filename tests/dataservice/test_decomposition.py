@@ -4,8 +4,9 @@ from hypothesis import strategies as st
 
 from dataservice.config import DataConfig
 from dataservice.decomposition import decompose
+from dataservice.pieces import PiecedRows, num_rows
+from dataservice.sequences import count_by_table
 from dataservice.store import length_powers
-from dataservice.windows import count_chunks
 
 
 def cut_one_document(inputs: int, min_length: int, max_length: int) -> tuple[list[tuple[int, int]], int]:
@@ -34,23 +35,25 @@ def test_chunks_are_those_of_greedy_cutting_in_document_order(lengths, min_power
         for offset, length in chunks:
             expected[length].append(position + offset)
         tails += [(position + inputs - left, left)] * (left > 0)
-    rows = decompose(documents, min_length, max_length, packs=True)
-    assert [starts.tolist() for starts in rows.starts] == [expected[length] for length in sorted(expected)[::-1]]
-    assert rows.packed is not None
-    assert sorted(zip(rows.packed.starts.tolist(), rows.packed.lengths.tolist(), strict=True)) == sorted(tails)
-    assert decompose(documents, min_length, max_length, packs=False).packed is None
+    *plain, packed = decompose(documents, min_length, max_length, packs=True)
+    chunks_by_length = [expected[length] for length in sorted(expected)[::-1]]
+    assert [np.asarray(starts).tolist() for starts in plain] == chunks_by_length
+    assert isinstance(packed, PiecedRows)
+    assert sorted(zip(packed.starts.tolist(), packed.lengths.tolist(), strict=True)) == sorted(tails)
+    without = decompose(documents, min_length, max_length, packs=False)
+    assert [np.asarray(starts).tolist() for starts in without] == chunks_by_length
 
 
 @given(lengths_of_documents)
 def test_every_input_lies_in_exactly_one_row(lengths):
     documents = np.cumsum([0, *lengths])
-    rows = decompose(documents, 4, 16, packs=True)
-    assert rows.packed is not None
+    *plain, packed = decompose(documents, 4, 16, packs=True)
+    assert isinstance(packed, PiecedRows)
     covered = np.zeros(documents[-1], dtype=int)
-    for length, starts in zip((16, 8, 4), rows.starts, strict=True):
-        for start in starts:
+    for length, starts in zip((16, 8, 4), plain, strict=True):
+        for start in np.asarray(starts):
             covered[start : start + length] += 1
-    for start, length in zip(rows.packed.starts, rows.packed.lengths, strict=True):
+    for start, length in zip(packed.starts, packed.lengths, strict=True):
         covered[start : start + length] += 1
     assert (covered == 1).all()
 
@@ -60,12 +63,9 @@ def test_the_table_of_shards_knows_the_rows_of_every_length(lengths):
     config = DataConfig(min_length=4, max_length=16, tokens_per_step=16, tails="drop")
     digits, multiples = length_powers(np.array(lengths, dtype=np.int64))
     rows = decompose(np.cumsum([0, *lengths]), 4, 16, packs=False)
-    counted = count_chunks(digits[None], multiples[None], config)
-    assert counted[:, 0].tolist() == [len(starts) for starts in rows.starts]
+    counted = count_by_table(digits[None], multiples[None], config)
+    assert counted[:, 0].tolist() == [len(np.asarray(starts)) for starts in rows]
 
 
 def test_a_shard_without_documents_has_no_rows():
-    rows = decompose(np.array([0]), 4, 16, packs=True)
-    assert [len(starts) for starts in rows.starts] == [0, 0, 0]
-    assert rows.packed is not None
-    assert rows.packed.offsets.tolist() == [0]
+    assert [num_rows(rows) for rows in decompose(np.array([0]), 4, 16, packs=True)] == [0, 0, 0, 0]

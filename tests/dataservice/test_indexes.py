@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from dataservice import DataConfig, StoreError
+from dataservice.config import SEQUENCES
 from dataservice.indexes import RowIndexes
+from dataservice.pieces import PiecedRows
 
 LENGTHS = [[3, 40, 1, 77, 9, 30], [5, 2, 61]]
 
@@ -14,12 +16,13 @@ def config_of(**settings) -> DataConfig:
 
 
 def flat(rows):
-    return [array.tolist() for array in (*rows.starts, *(rows.packed or ()))]
+    return [part.tolist() for rows_of in rows for part in (rows_of if isinstance(rows_of, PiecedRows) else (rows_of,))]
 
 
+@pytest.mark.parametrize("kind", SEQUENCES)
 @pytest.mark.parametrize("tails", ["pack", "drop"])
-def test_a_cached_index_is_read_back_as_it_was_made(make_store, tails):
-    store, config = make_store(LENGTHS), config_of(tails=tails)
+def test_a_cached_index_is_read_back_as_it_was_made(make_store, tails, kind):
+    store, config = make_store(LENGTHS), config_of(tails=tails, sequences=kind)
     made = [flat(RowIndexes(store, config).rows(shard)) for shard in range(2)]
     files = sorted((store.path / "indexes").rglob("*.index"))
     assert len(files) == 2
@@ -47,10 +50,11 @@ def test_a_damaged_index_is_made_again(make_store):
 
 def test_settings_have_indexes_of_their_own_and_no_partial_file_stays(make_store):
     store = make_store(LENGTHS)
-    for settings in ({}, {"min_length": 8}, {"max_length": 16}, {"tails": "drop"}):
+    others = [{"sequences": kind} for kind in SEQUENCES[1:]] + [{"sequences": "concatenated", "seed": 1}]
+    for settings in ({}, {"min_length": 8}, {"max_length": 16}, {"tails": "drop"}, *others):
         RowIndexes(store, config_of(**settings)).rows(0)
     files = [path for path in (store.path / "indexes").rglob("*") if path.is_file()]
-    assert len(files) == len({path.parent for path in files}) == 4
+    assert len(files) == len({path.parent for path in files}) == 9
     assert all(path.suffix == ".index" for path in files)
 
 
@@ -59,6 +63,13 @@ def test_a_store_without_room_for_indexes_is_read_all_the_same(make_store):
     expected = flat(RowIndexes(make_store(LENGTHS), config_of()).rows(0))
     (store.path / "indexes").write_text("no folder")
     assert flat(RowIndexes(store, config_of()).rows(0)) == expected
+
+
+def test_settings_that_rows_do_not_depend_on_share_an_index(make_store):
+    store = make_store(LENGTHS)
+    for settings in ({"sequences": "packed"}, {"sequences": "packed", "tails": "drop", "seed": 1, "min_length": 8}):
+        RowIndexes(store, config_of(**settings)).rows(0)
+    assert len(list((store.path / "indexes").rglob("*.index"))) == 1
 
 
 def test_a_table_that_counts_other_documents_is_refused(make_store):

@@ -1,9 +1,11 @@
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dataservice import DataConfig, DataError
+from dataservice.config import SEQUENCES
 from dataservice.inspection import show_step, step_pieces
 from dataservice.loader import BatchDataset
 
@@ -11,10 +13,11 @@ LENGTHS = [[3, 40, 1, 77, 9, 30], [], [5, 2, 61, 18, 1, 1, 90]]
 CONFIG = DataConfig(min_length=4, max_length=32, tokens_per_step=32)
 
 
-def test_pieces_are_the_rows_that_the_step_trains_on_and_name_their_documents(make_store):
-    store = make_store(LENGTHS)
-    for batch in BatchDataset(store, CONFIG):
-        _, pieces = step_pieces(store, CONFIG, batch["step"])
+@pytest.mark.parametrize("kind", SEQUENCES)
+def test_pieces_are_the_rows_that_the_step_trains_on_and_name_their_documents(make_store, kind):
+    store, config = make_store(LENGTHS), dataclasses.replace(CONFIG, sequences=kind)
+    for batch in BatchDataset(store, config):
+        _, pieces = step_pieces(store, config, batch["step"])
         rows = [[] for _ in batch["inputs"]]
         for piece in pieces:
             rows[piece.row] += piece.tokens[:-1].tolist()

@@ -16,41 +16,10 @@ def config_of(**settings) -> DataConfig:
     return DataConfig(**{**defaults, **settings})
 
 
-def block_of(host: int, num_hosts: int, config: DataConfig):
-    """Rows over hosts while there are enough, then columns too, as a dyadic mesh lays them out."""
-
-    def block(bucket):
-        rows = config.tokens_per_step // bucket.length
-        row_hosts = min(rows, num_hosts)
-        column_hosts = num_hosts // row_hosts
-        row, column = divmod(host, column_hosts)
-        height, width = rows // row_hosts, bucket.length // column_hosts
-        return slice(row * height, (row + 1) * height), slice(column * width, (column + 1) * width)
-
-    return block
-
-
-def join_hosts(parts, config):
-    """The global batch, from the blocks of all hosts."""
-    whole = dict(parts[0])
-    for name in ("inputs", "targets", "segments"):
-        if name in whole:
-            rows = config.tokens_per_step // whole["length"]
-            columns = len(parts) // min(rows, len(parts))
-            lines = [
-                np.concatenate([part[name] for part in parts[first : first + columns]], axis=1)
-                for first in range(0, len(parts), columns)
-            ]
-            whole[name] = np.concatenate(lines)
-    if "weights" in whole:
-        whole["weights"] = np.concatenate([part["weights"] for part in parts[::columns]])
-    return whole
-
-
 @pytest.mark.parametrize("num_hosts", [1, 2, 4, 8])
 @pytest.mark.parametrize("window_shards", [0, 1, 2])
 def test_an_epoch_has_every_target_once_and_the_same_batches_on_any_number_of_hosts(
-    make_store, store_targets, batch_targets, num_hosts, window_shards
+    make_store, store_targets, batch_targets, block_of, join_hosts, num_hosts, window_shards
 ):
     store, config = make_store(LENGTHS), config_of(window_shards=window_shards)
     whole = list(BatchDataset(store, config))
@@ -105,7 +74,7 @@ def test_outputs_are_equal_after_any_checkpoint(make_store, prefetch):
     )
 
 
-def test_a_run_cut_at_random_steps_and_resumed_on_other_hosts_is_the_unbroken_one(make_store):
+def test_a_run_cut_at_random_steps_and_resumed_on_other_hosts_is_the_unbroken_one(make_store, block_of, join_hosts):
     store, config = make_store(LENGTHS), config_of(window_shards=2, epochs=2, prefetch=1)
     whole = list(BatchDataset(store, config))
     generator = np.random.default_rng(0)
