@@ -70,6 +70,7 @@ class Mirror:
     """
 
     def __init__(self, remote: RemoteFiles, folder: Path, *, root: Path, limit: int, prefix: str = "") -> None:
+        self.place = f"{remote.url}/{prefix}".rstrip("/")
         self.limit = limit
         self.poll_seconds = remote.poll_seconds
         self.remote = remote

@@ -16,6 +16,11 @@ class Origin(Protocol):
     """What a `Store` asks about the files of its folder; names are relative to the folder, with slashes."""
 
     @property
+    def place(self) -> str:
+        """Where the store lies, for people."""
+        ...
+
+    @property
     def poll_seconds(self) -> float:
         """How long who waits for shards waits before looking again."""
         ...
@@ -57,6 +62,7 @@ class LocalOrigin:
     limit = None
 
     def __init__(self, folder: Path) -> None:
+        self.place = str(folder)
         self._folder = folder
 
     def update(self) -> None:

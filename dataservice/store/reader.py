@@ -123,7 +123,9 @@ class Store:
         if manifest == self.manifest:
             return
         if manifest.tokens_of != self.manifest.tokens_of:
-            raise StoreError(f"store {self.path} must keep its tokenizer, got another; restart on the new store")
+            raise StoreError(
+                f"store {self.origin.place} must keep its tokenizer, got another; restart on the new store"
+            )
         # The held-out store is committed first, so read after this manifest it has these shards at least.
         if self.held_out is not None:
             self.held_out.refresh()
@@ -138,7 +140,7 @@ class Store:
         Raises IngestError when nobody writes the store any more, or after `timeout` seconds; WaitCancelledError soon
         after `is_cancelled` has become true.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        place, deadline = self.origin.place, None if timeout is None else time.monotonic() + timeout
         while True:
             # Asked before reading, so that a writer's last commit before its end is not taken for its death.
             fault = self.writer_fault()
@@ -148,10 +150,12 @@ class Store:
             if fault is not None:
                 raise IngestError(fault)
             if is_cancelled():
-                raise WaitCancelledError(f"store {self.path} must have {count} shards, got nobody who waits for them")
+                raise WaitCancelledError(
+                    f"store {self.origin.place} must have {count} shards, got nobody who waits for them"
+                )
             if deadline is not None and time.monotonic() > deadline:
                 raise IngestError(
-                    f"store {self.path} must have {count} shards in {timeout} s, got {len(self.shards)}; wait longer"
+                    f"store {place} must have {count} shards in {timeout} s, got {len(self.shards)}; wait longer"
                 )
             time.sleep(self.origin.poll_seconds)
 
@@ -236,7 +240,7 @@ class Store:
         if self.origin.has_writer():
             return None
         return (
-            f"store {self.path} must have {self.num_planned_shards} shards or be in preparation, got "
+            f"store {self.origin.place} must have {self.num_planned_shards} shards or be in preparation, got "
             f"{len(self.shards)} and no process that prepares it; run prepare again to carry on"
         )
 
