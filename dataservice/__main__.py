@@ -7,6 +7,7 @@ from dataclasses import fields
 from dataservice.commands import run_curriculum, run_prepare, run_serve, run_show, run_stats, run_verify
 from dataservice.config import DataConfig
 from dataservice.errors import DataError
+from dataservice.executors import Executor
 from dataservice.service.settings import ServerSettings
 from tokenizer.corpus.config import CorpusConfig
 from tokenizer.errors import TokenizerError
@@ -14,7 +15,7 @@ from tokenizer.options import OptionParser, add_option, add_options, field_docs,
 
 # Where a store elsewhere is mirrored, and how it is reached.
 PLACE_SETTINGS = ("cache", "cache_bytes", "token_file", "root_certificates")
-ROW_SETTINGS_NOT_NEEDED = ("store", *PLACE_SETTINGS, "workers", "prefetch")
+ROW_SETTINGS_NOT_NEEDED = ("store", *PLACE_SETTINGS, "workers", "executor", "ahead_windows", "prefetch")
 
 
 def make_parser() -> OptionParser:
@@ -26,6 +27,7 @@ def make_parser() -> OptionParser:
     add_option(prepare, "--tokenizer", str, "Folder of the tokenizer.", metavar="DIR")
     add_option(prepare, "--output", str, "Folder of the store; made when missing.", metavar="STORE")
     add_option(prepare, "--workers", int, field_docs(DataConfig)["workers"], default=DataConfig.workers, least=0)
+    add_option(prepare, "--executor", Executor, field_docs(DataConfig)["executor"], default=DataConfig.executor)
     add_options(prepare, CorpusConfig, title="documents", without=("paths",))
 
     verify = parser.add_command("verify", run_verify, "STORE", "Check every byte of a store.")

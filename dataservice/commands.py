@@ -26,6 +26,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
             tokenizer,
             arguments.output,
             workers=arguments.workers,
+            executor=arguments.executor,
             progress=progress,
             announce=lambda line: print(line, file=sys.stderr, flush=True),
         )

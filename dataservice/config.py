@@ -48,9 +48,16 @@ class DataConfig:
     workers: int = 0
     """Processes that turn documents into tokens; 0: one per core."""
 
+    executor: Literal["local", "ray"] = "local"
+    """Who turns documents into tokens: processes of this machine, or tasks of Ray (pip install 'dyadlm[ray]')."""
+
     window_shards: int = 0
     """Shards in a window: rows are shuffled within a window, and training starts when the first one is ready.
     0: the whole store is one window."""
+
+    ahead_windows: int = 0
+    """Windows that are prepared ahead of the one in training, when documents are prepared while training goes on;
+    0: no bound. With a bound, train.num_steps must say where to stop, since the end is not known."""
 
     sequences: Literal["decomposed", "concatenated", "concatenated-masked", "packed", "grow-length"] = "decomposed"
     """How documents become rows. decomposed: powers of two, so that no row joins two documents. The others are rivals
@@ -102,11 +109,19 @@ class DataConfig:
     """Passes over the store after which the data ends."""
 
     def __post_init__(self) -> None:
-        for name, least in (("workers", 0), ("window_shards", 0), ("cycles", 1), ("prefetch", 0), ("epochs", 1)):
+        for name, least in (
+            ("workers", 0),
+            ("window_shards", 0),
+            ("ahead_windows", 0),
+            ("cycles", 1),
+            ("prefetch", 0),
+            ("epochs", 1),
+        ):
             _check_integer(name, getattr(self, name), least)
         _check_integer("cache_bytes", self.cache_bytes, 1)
         _check_integer("seed", self.seed, 0, (1 << 63) - 1)
         _check_choice("sequences", self.sequences, SEQUENCES)
+        _check_choice("executor", self.executor, ("local", "ray"))
         _check_choice("tails", self.tails, ("pack", "drop"))
         _check_choice("odds_times", self.odds_times, ("none", "batches"))
         _check_power("min_length", self.min_length, 1, _LARGEST_LENGTH)

@@ -16,6 +16,7 @@ from dataservice.errors import StoreError
 from dataservice.pieces import PiecedRows, ShardRows, num_rows
 from dataservice.sequences import count_by_table, has_pieces, make_rows
 from dataservice.store import Store
+from dataservice.store.demand import raise_demand
 from dataservice.windows import Windows
 
 __all__ = ["RowIndexes"]
@@ -39,9 +40,11 @@ class RowIndexes:
         self._folder = store.path / "indexes" / _name(config)
         self._recent: OrderedDict[int, ShardRows] = OrderedDict()
         self._recent_bytes = 0
+        self._needed = 0
 
     def rows(self, shard: int) -> ShardRows:
         """Return the rows of a shard."""
+        self._need(shard + 1)
         if shard not in self._recent:
             rows = _read(self._path(shard), self._pieced) or self._make(shard)
             self._check(shard, rows)
@@ -58,6 +61,7 @@ class RowIndexes:
 
     def _count_rows(self, first: int, stop: int) -> np.ndarray:
         """Return the rows of each bucket in the shards from `first` to `stop` at least; int64[buckets, S]."""
+        self._need(stop)
         if len(self._store.shards) < stop:
             self._store.wait_for_shards(stop, is_cancelled=self._is_cancelled)
         shards = self._store.shards
@@ -69,6 +73,13 @@ class RowIndexes:
         if tells_all:
             return counts
         return np.vstack([counts, [num_rows(self.rows(shard)[-1]) for shard in range(first, stop)]])
+
+    def _need(self, num_shards: int) -> None:
+        """Tell who prepares the store, where that has to know, that these shards and their last window are needed."""
+        if num_shards > self._needed:
+            window = self._config.window_shards or num_shards
+            self._needed = -(-num_shards // window) * window
+            raise_demand(self._store.path, self._needed)
 
     def _path(self, shard: int) -> Path:
         shards = self._store.shards

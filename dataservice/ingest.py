@@ -13,7 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dataservice.config import DataConfig
 from dataservice.errors import DataError
+from dataservice.store.demand import Demand
 from tokenizer.corpus import CorpusConfig
 from tokenizer.errors import TokenizerError
 
@@ -33,14 +35,16 @@ class Ingest:
 
     When another process prepares that store, the child waits, and carries on should that one die. It ends with its
     parent, however that ends. What it says goes to `output`.log.
+
+    `data` says with which workers and, where `ahead_windows` is not 0, how far ahead of its readers it prepares.
     """
 
-    def __init__(self, corpus: CorpusConfig, tokenizer: "Tokenizer", output: Path, workers: int) -> None:
+    def __init__(self, corpus: CorpusConfig, tokenizer: "Tokenizer", output: Path, data: DataConfig) -> None:
         output.parent.mkdir(parents=True, exist_ok=True)
         self._log = output.with_name(output.name + ".log")
         artefact = Path(tempfile.mkdtemp(prefix="dyadlm-"), "tokenizer")
         tokenizer.save(artefact)
-        request = pickle.dumps((os.getpid(), corpus, artefact, output, workers))
+        request = pickle.dumps((os.getpid(), corpus, artefact, output, data))
         python_path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         with self._log.open("wb") as log:
             # A session of its own: Ctrl-C is for the parent, whose end it learns of soon enough.
@@ -82,19 +86,38 @@ class Ingest:
 
 def main() -> int:
     """Prepares what the parent asks for on standard input."""
-    parent, corpus, artefact, output, workers = pickle.load(sys.stdin.buffer)
+    parent, corpus, artefact, output, data = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
-    from dataservice.preparation import prepare
     from tokenizer import Tokenizer
 
     try:
         tokenizer = Tokenizer.load(artefact)
         shutil.rmtree(artefact.parent)
-        prepare(corpus, tokenizer, output, workers=workers, announce=lambda line: print(line, flush=True), wait=True)
+        prepare_ahead(corpus, tokenizer, output, data)
     except (DataError, TokenizerError) as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
     return 0
+
+
+def prepare_ahead(corpus: CorpusConfig, tokenizer: "Tokenizer", output: Path, data: DataConfig) -> None:
+    """Prepares the store, no further ahead of its readers than `data` allows."""
+    from dataservice.preparation import prepare
+
+    is_bounded = data.ahead_windows and data.window_shards
+    demand = Demand(output, data.window_shards, data.ahead_windows) if is_bounded else None
+    prepare(
+        corpus,
+        tokenizer,
+        output,
+        workers=data.workers,
+        executor=data.executor,
+        announce=lambda line: print(line, flush=True),
+        wait=True,
+        is_wanted=demand.wants if demand is not None else lambda shard: True,
+    )
+    if demand is not None:
+        demand.close()
 
 
 def _die_with(parent: int) -> None:

@@ -69,7 +69,7 @@ def _open_cached(corpus: CorpusConfig, data: DataConfig, tokenizer: "Tokenizer")
         store = Store.open(path, tokenizer.fingerprint)
         if store.is_complete:
             return store
-    ingest = Ingest(corpus, tokenizer, path, data.workers)
+    ingest = Ingest(corpus, tokenizer, path, data)
     while not (path / MANIFEST_NAME).exists():
         fault = ingest.fault()
         if fault is not None:

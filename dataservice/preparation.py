@@ -95,7 +95,10 @@ def prepare(
                     if progress is not None:
                         note = f"{writers.table.tokens.sum():,} tokens"
                         progress(PHASE, len(writers.table), len(tasks), note=note)
-            return summarise(writers, num_old)
+            report = summarise(writers, num_old)
+            if corpus.held_out_fraction and not report.held_out_documents:
+                announce("prepare: no document is held out, so there is none to evaluate on; raise held_out_fraction")
+            return report
     except OSError as error:
         raise StoreError(
             f"store {output} must be writable, got {error.strerror or error}; mend that and run again: "

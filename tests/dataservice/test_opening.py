@@ -78,7 +78,7 @@ def test_a_fault_of_the_documents_ends_the_wait_with_its_line(corpus, tmp_path):
 def test_an_ingest_waits_for_another_writer_and_carries_on_when_that_is_gone(corpus, tmp_path):
     output = tmp_path / "store"
     with WriterLock(output):
-        ingest = Ingest(corpus, TOKENIZER, output, workers=1)
+        ingest = Ingest(corpus, TOKENIZER, output, DataConfig(workers=1))
         assert ingest.fault() is None and not (output / "manifest.json").exists()
     try:
         while not (output / "manifest.json").exists():
@@ -94,16 +94,17 @@ def test_an_ingest_waits_for_another_writer_and_carries_on_when_that_is_gone(cor
 def test_an_ingest_that_is_killed_is_named(corpus, tmp_path):
     output = tmp_path / "store"
     with WriterLock(output):
-        ingest = Ingest(corpus, TOKENIZER, output, workers=1)
+        ingest = Ingest(corpus, TOKENIZER, output, DataConfig(workers=1))
         ingest.close()
         assert "got exit status -9" in str(ingest.fault())
 
 
 PARENT = """
 import pickle, sys
+from dataservice import DataConfig
 from dataservice.ingest import Ingest
 corpus, tokenizer, output = pickle.load(sys.stdin.buffer)
-ingest = Ingest(corpus, tokenizer, output, workers=1)
+ingest = Ingest(corpus, tokenizer, output, DataConfig(workers=1))
 print(ingest.process_id, flush=True)
 signal.pause()
 """
