@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dataservice.permutation import permute
+from dataservice.hashing import hash64
 from dataservice.pieces import PiecedRows
 
 __all__ = ["concatenate", "count_rows"]
@@ -14,19 +14,22 @@ def concatenate(documents: np.ndarray, lengths: Sequence[int], key: int, *, keep
     """Return the rows of a shard, those of the greatest length first, and last one with what is left, if anything.
 
     `documents` holds the position of each document's first input and the end of the last document. Their inputs,
-    joined in the order of the permutation that belongs to `key`, are one stream, and a document's last target equals
-    the first input of whichever comes next: both are `<eod>`. The stream is cut into the rows that `count_rows` gives
+    joined in the order of the documents' keyed hashes, are one stream, and a document's last target equals the first
+    input of whichever comes next: both are `<eod>`. The stream is cut into the rows that `count_rows` gives
     and, where `keeps_rest`, what is left; and rows into one piece for each document. Documents of 5, 2 and 4 inputs
     that come in the order 2, 5, 4 give rows of 4 with the pieces (2, 2) and (3, 1), and a rest of 3.
     """
-    order = permute(np.arange(len(documents) - 1), len(documents) - 1, key)
+    # No two hashes are equal: hashing is a bijection.
+    order = np.argsort(hash64(np.arange(len(documents) - 1), key))
     # edges, borders, cuts: positions in the stream of documents, of rows, and of both
     edges = np.concatenate([[0], np.cumsum(np.diff(documents)[order])])
     counts, rest = (array[..., 0] for array in count_rows(edges[-1:], lengths))
     borders = np.concatenate([[0], np.cumsum(np.repeat(np.asarray(lengths), counts))])
     if keeps_rest and rest:
         borders = np.append(borders, edges[-1])
-    cuts = np.union1d(edges[edges <= borders[-1]], borders)
+    # Both are in order, which a stable sort finds: 3 million in 0.03 s, where np.union1d takes 5.
+    cuts = np.sort(np.concatenate([edges[edges <= borders[-1]], borders]), kind="stable")
+    cuts = cuts[np.diff(cuts, prepend=-1) > 0]
     document = np.searchsorted(edges, cuts[:-1], side="right") - 1
     starts = documents[order[document]] + cuts[:-1] - edges[document]
     return PiecedRows(starts, np.diff(cuts), np.searchsorted(cuts, borders))

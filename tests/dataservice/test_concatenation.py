@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dataservice.concatenation import concatenate, count_rows
 from dataservice.config import DataConfig
-from dataservice.permutation import permute
+from dataservice.hashing import hash64
 from dataservice.pieces import PiecedRows, num_rows
 from dataservice.sequences import count_by_table, make_rows
 from dataservice.store import length_powers
@@ -17,7 +17,7 @@ rows_of = st.sampled_from([(16,), (1,), (32, 16, 8), (8, 4, 2, 1)])
 
 def join_and_cut(documents: np.ndarray, lengths, key: int, keeps_rest: bool) -> list[list[int]]:
     """The positions of the inputs of each row: documents joined one after the other, tokens cut off one by one."""
-    order = [int(permute(np.array([place]), len(documents) - 1, key)[0]) for place in range(len(documents) - 1)]
+    order = sorted(range(len(documents) - 1), key=lambda number: int(hash64(np.array([number]), key)[0]))
     stream = [position for number in order for position in range(documents[number], documents[number + 1])]
     total, rest, rows = len(stream), 0, []
     for number, length in enumerate(lengths):
