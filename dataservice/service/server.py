@@ -55,9 +55,10 @@ class StoreServer(flight.FlightServerBase):
                 f"{scheme}://{settings.host}:{settings.port}", tls_certificates=certificates, middleware=middleware
             )
         except (pa.ArrowException, OSError) as error:
+            needed = "free" if certificates is None else "free, and tls_certificate fit tls_key"
             raise DataError(
-                f"address must be free to listen at, got {settings.host}:{settings.port} "
-                f"({str(error).splitlines()[0]}); choose another port, or port 0 for any"
+                f"address must be {needed}, got {settings.host}:{settings.port} ({str(error).splitlines()[0]}); "
+                "choose another host or port (0: any that is free)" + (" or PEM files" if certificates else "")
             ) from error
         self.url = f"{scheme}://{settings.host}:{self.port}"
 
@@ -66,9 +67,7 @@ class StoreServer(flight.FlightServerBase):
         with self._counted():
             size, limit = len(ticket.ticket), self._settings.max_request_bytes
             if size > limit:
-                raise ValueError(
-                    f"request must be at most {limit} bytes, got {size}; serve with more max_request_bytes"
-                )
+                raise ValueError(f"request must be of at most {limit} bytes, got {size}; raise max_request_bytes")
             request = parse_request(ticket.ticket)
             if isinstance(request, FileRequest):
                 return self._send_file(self._find_file(request.name))
@@ -96,6 +95,14 @@ class StoreServer(flight.FlightServerBase):
             return store.read_rows(request.shards, request.starts, request.lengths).reshape(-1)
         return store.read_pieces(request.shards, request.starts, request.lengths)
 
+    def cut(self, values: np.ndarray, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+        """Yield stretches of an array as batches, each with its checksum."""
+        count = PIECE_BYTES // values.itemsize
+        for start in range(0, len(values), count):
+            piece = values[start : start + count]
+            column = pa.Array.from_buffers(schema.types[0], len(piece), [None, pa.py_buffer(piece)])
+            yield pa.RecordBatch.from_arrays([column], schema=schema), checksum(piece.data)
+
     def _send_tokens(self, request: TokenRequest) -> flight.FlightDataStream:
         store = self._find_store(held_out=request.held_out)
         self._check_identity(store, request)
@@ -105,7 +112,7 @@ class StoreServer(flight.FlightServerBase):
         tokens = self.read_tokens(store, request)
         self.metrics.add(tokens=len(tokens), bytes=tokens.nbytes)
         schema = pa.schema([("tokens", pa.from_numpy_dtype(tokens.dtype))])
-        return flight.GeneratorStream(schema, _pieces(tokens, schema))
+        return flight.GeneratorStream(schema, self.cut(tokens, schema))
 
     def _find_store(self, *, held_out: bool) -> Store:
         if not held_out:
@@ -135,7 +142,7 @@ class StoreServer(flight.FlightServerBase):
             with path.open("rb") as file:
                 while piece := file.read(PIECE_BYTES):
                     self.metrics.add(bytes=len(piece))
-                    yield from _pieces(np.frombuffer(piece, np.uint8), schema)
+                    yield from self.cut(np.frombuffer(piece, np.uint8), schema)
 
         return flight.GeneratorStream(schema, pieces())
 
@@ -202,12 +209,3 @@ class TokenCheck(flight.ServerMiddlewareFactory):
         if not hmac.compare_digest(sent.encode() if isinstance(sent, str) else sent, self._expected):
             self._metrics.add(requests=1, errors=1)
             raise flight.FlightUnauthenticatedError("token must be that of the server, got another or none")
-
-
-def _pieces(values: np.ndarray, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, bytes]]:
-    """Yield stretches of an array as batches, each with its checksum."""
-    count = PIECE_BYTES // values.itemsize
-    for start in range(0, len(values), count):
-        piece = values[start : start + count]
-        column = pa.Array.from_buffers(schema.types[0], len(piece), [None, pa.py_buffer(piece)])
-        yield pa.RecordBatch.from_arrays([column], schema=schema), checksum(piece.data)

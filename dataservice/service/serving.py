@@ -24,6 +24,8 @@ def serve(store: Store, settings: ServerSettings) -> int:
     def end(number: int, frame: FrameType | None) -> None:
         ended.set()
 
+    # gRPC would tell of clients that leave, and of its own opinion on each error that is said below in one line.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     token = read_token(settings.token_file)
     server = StoreServer(store, settings, token)
     for number in (signal.SIGINT, signal.SIGTERM):
