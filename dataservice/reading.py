@@ -8,7 +8,7 @@ from dataservice.buckets import buckets
 from dataservice.config import DataConfig
 from dataservice.indexes import RowIndexes
 from dataservice.pieces import PiecedRows
-from dataservice.sequences import has_pieces, joins_documents
+from dataservice.sequences import joins_documents
 from dataservice.store import Store
 from dataservice.store.gathering import group_by_shard, join_ranges
 from dataservice.windows import FILLING, Windows
@@ -32,7 +32,6 @@ class RowReader:
     def __init__(self, store: Store, config: DataConfig, windows: Windows, indexes: RowIndexes) -> None:
         self._store = store
         self._buckets = buckets(config)
-        self._has_pieces = [has_pieces(bucket, config) for bucket in self._buckets]
         self._joins_documents = joins_documents(config)
         self._windows = windows
         self._indexes = indexes
@@ -59,15 +58,16 @@ class RowReader:
         goes over the whole row, all are 1) and are 0 where there is none, instead.
         """
         length, packed = self._buckets[bucket]
-        real = places.shards != FILLING
-        if self._has_pieces[bucket]:
+        if packed:
             arrays = self._read_pieces(bucket, places, length)
-            wanted = ("inputs", "targets", "segments") if packed else ("inputs", "targets")
-            found = {name: np.ascontiguousarray(arrays[name][:, columns]) for name in wanted}
-            return found if packed else {**found, "weights": real.astype(np.float32)}
+            return {name: np.ascontiguousarray(array[:, columns]) for name, array in arrays.items()}
+        real = places.shards != FILLING
         first, stop, _ = columns.indices(length)
         # tokens: (rows, columns + 1)
-        tokens = self._store.read_rows(places.shards[real], places.starts[real] + first, stop - first + 1)
+        if self._joins_documents:
+            tokens = self._read_joined(bucket, places, length)[:, first : stop + 1]
+        else:
+            tokens = self._store.read_rows(places.shards[real], places.starts[real] + first, stop - first + 1)
         if len(tokens) < len(real):
             tokens, rows = np.zeros((len(real), tokens.shape[1]), self._store.dtype), tokens
             tokens[real] = rows
@@ -76,6 +76,16 @@ class RowReader:
             "targets": np.ascontiguousarray(tokens[:, 1:]),
             "weights": real.astype(np.float32),
         }
+
+    def _read_joined(self, bucket: int, places: Places, length: int) -> np.ndarray:
+        """Return the tokens of full rows of joined documents, and one more each; (rows that are there, length + 1).
+
+        A piece's last target is the next one's first input, so that only the last piece of a row needs it.
+        """
+        pieces = self._find_pieces(bucket, places)
+        is_last = np.diff(pieces.rows, append=-1) != 0
+        tokens = self._store.read_pieces(pieces.shards, pieces.starts, pieces.lengths + is_last)
+        return tokens.reshape(-1, length + 1)
 
     def _read_pieces(self, bucket: int, places: Places, length: int) -> dict[str, np.ndarray]:
         """Return inputs, targets and segments of whole rows, (rows, length)."""
