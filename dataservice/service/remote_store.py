@@ -134,9 +134,11 @@ def _receive(
     client: flight.FlightClient, options: flight.FlightCallOptions, ticket: flight.Ticket
 ) -> Iterator[np.ndarray]:
     """Yield the pieces of an answer, each checked against what the server says of its bytes."""
-    for chunk in client.do_get(ticket, options):
+    answer = client.do_get(ticket, options)
+    for chunk in answer:
         piece = chunk.data.column(0).to_numpy()
         sent = b"" if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()
         if checksum(piece.data) != sent:
+            answer.cancel()
             raise TransientError("got bytes that are not those of their checksum")
         yield piece

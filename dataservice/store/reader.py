@@ -3,9 +3,10 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,8 @@ TOKENIZER_NAME = "tokenizer"
 HELD_OUT_NAME = "held_out"
 # Each map costs the process a mapping, of which Linux allows 65,530; file descriptors are not kept.
 MAX_OPEN_MAPS = 4096
+
+Used = TypeVar("Used")
 
 
 class Store:
@@ -223,8 +226,7 @@ class Store:
         if name == "tokens.npy":
             # A damaged shard is not trained on, whichever of its files is damaged.
             self.check_file(shard, "sources.parquet")
-        path = self.check_file(shard, name)
-        array = map_array(path)
+        path, array = self._use_file(shard, name, lambda path: (path, map_array(path)))
         if array.ndim != 1 or array.dtype != dtype:
             raise damaged(path, f"one dimension of {dtype.name}")
         return array
@@ -233,8 +235,14 @@ class Store:
         self.origin.touch(self._name(shard, name))
 
     def _read_sources(self, shard: int) -> pa.Table:
-        with pq.ParquetFile(self.check_file(shard, "sources.parquet")) as file:
-            return file.read()
+        return self._use_file(shard, "sources.parquet", read_parquet)
+
+    def _use_file(self, shard: int, name: str, use: Callable[[Path], Used]) -> Used:
+        """What `use` makes of a file of a shard, which is fetched again where a full mirror has just removed it."""
+        while True:
+            path = self.check_file(shard, name)
+            with suppress(FileNotFoundError):
+                return use(path)
 
     def _fault_of_any_writer(self) -> str | None:
         if self.origin.has_writer():
@@ -243,6 +251,12 @@ class Store:
             f"store {self.origin.place} must have {self.num_planned_shards} shards or be in preparation, got "
             f"{len(self.shards)} and no process that prepares it; run prepare again to carry on"
         )
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """The table in a file, whose descriptor is closed again."""
+    with pq.ParquetFile(path) as file:
+        return file.read()
 
 
 def read_table(path: Path, manifest: Manifest, known: ShardTable) -> ShardTable:

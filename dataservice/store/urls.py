@@ -4,7 +4,8 @@ import http.client
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from typing import TypeVar
 
 from dataservice.errors import StoreError
@@ -38,7 +39,8 @@ class UrlFiles:
 
         def attempt() -> Result:
             try:
-                return take(read(url))
+                with closing(read(url)) as pieces:
+                    return take(pieces)
             except FileNotFoundError as error:
                 raise StoreError(
                     f"{url} must be there, got no such file; data.store must name a store that "
@@ -54,12 +56,13 @@ class UrlFiles:
             self._last_news = (news, time.monotonic())
         return time.monotonic() - self._last_news[1] < STALL_SECONDS
 
-    def _read_http(self, url: str) -> Iterator[bytes]:
+    def _read_http(self, url: str) -> Generator[bytes, None, None]:
         try:
             with urllib.request.urlopen(url, timeout=self._patience.timeout) as response:
                 while piece := response.read(PIECE_BYTES):
                     yield piece
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code in (404, 410):
                 raise FileNotFoundError(url) from error
             if error.code < 500 and error.code not in PASSING_STATUSES:
@@ -68,7 +71,7 @@ class UrlFiles:
         except (OSError, http.client.HTTPException) as error:
             raise TransientError(_one_line(error)) from error
 
-    def _read_other(self, url: str) -> Iterator[bytes]:
+    def _read_other(self, url: str) -> Generator[bytes, None, None]:
         import fsspec
 
         try:
