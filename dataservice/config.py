@@ -96,6 +96,16 @@ class DataConfig:
     """What the odds are multiplied by. none: nothing (Algorithm 1 of the paper); batches: the number of batches
     of that length in the cycle (its released code)."""
 
+    step_seconds: dict[int, float] | None = None
+    """Measured seconds of a step of each length, as {length: seconds}: odds are divided by them, so that they are odds
+    of the time that a length takes. null: odds are those of its steps."""
+
+    warmup_curriculum: str | tuple[float, ...] | None = None
+    """Curriculum of the first cycle of a run, as in curriculum; null: none of its own."""
+
+    cooldown_curriculum: str | tuple[float, ...] | None = None
+    """Curriculum of the last cycle of every epoch, as in curriculum; null: none of its own."""
+
     cycles: int = 1
     """Times that the curriculum runs over each window."""
 
@@ -128,7 +138,11 @@ class DataConfig:
         _check_power("max_length", self.max_length, 1 if self.has_one_length else self.min_length, _LARGEST_LENGTH)
         _check_power("tokens_per_step", self.tokens_per_step, self.max_length, _LARGEST_STEP)
         object.__setattr__(self, "mixture", _checked_mixture(self.mixture, self.lengths))
-        object.__setattr__(self, "curriculum", _checked_curriculum(self.curriculum, self))
+        for name in ("curriculum", "warmup_curriculum", "cooldown_curriculum"):
+            if name == "curriculum" or getattr(self, name) is not None:
+                object.__setattr__(self, name, _checked_curriculum(name, getattr(self, name), self))
+        if self.step_seconds is not None:
+            object.__setattr__(self, "step_seconds", _checked_seconds(self.step_seconds, self))
 
     @property
     def has_one_length(self) -> bool:
@@ -193,18 +207,32 @@ def _checked_mixture(mixture: object, lengths: tuple[int, ...]) -> str | dict[in
     return dict(sorted(mixture.items()))
 
 
-def _checked_curriculum(curriculum: object, config: DataConfig) -> str | tuple[float, ...]:
-    """Return `curriculum` as a known name or a tuple of positive odds, one for each length if it is used, or raise."""
-    if isinstance(curriculum, str):
-        _check_choice("curriculum", curriculum, CURRICULA)
-        return curriculum
-    lengths = config.lengths
-    is_used = config.sequences == "decomposed"
-    if not isinstance(curriculum, Sequence) or (is_used and len(curriculum) != len(lengths)):
+def _checked_curriculum(setting: str, value: object, config: DataConfig) -> str | tuple[float, ...]:
+    """Return a known name or a tuple of positive odds, one for each length if they are used, or raise."""
+    if isinstance(value, str):
+        _check_choice(setting, value, CURRICULA)
+        return value
+    lengths, is_used = config.lengths, config.sequences == "decomposed"
+    if not isinstance(value, Sequence) or (is_used and len(value) != len(lengths)):
         expected = f"a name or {len(lengths)} odds (lengths {lengths[0]} to {lengths[-1]})"
-        raise DataError(f"data.curriculum must be {expected}, got {curriculum!r}; set data.curriculum=uniform")
-    for odds in curriculum:
-        number = isinstance(odds, int | float) and not isinstance(odds, bool)
-        if not number or not 0 < odds < math.inf:
-            raise DataError(f"data.curriculum must hold odds above 0, got {odds!r}; set data.curriculum=uniform")
-    return tuple(float(odds) for odds in curriculum)
+        raise DataError(f"data.{setting} must be {expected}, got {value!r}; set data.{setting}=uniform")
+    for odds in value:
+        if not _is_positive(odds):
+            raise DataError(f"data.{setting} must hold odds above 0, got {odds!r}; set data.{setting}=uniform")
+    return tuple(float(odds) for odds in value)
+
+
+def _checked_seconds(seconds: dict[int, float], config: DataConfig) -> dict[int, float]:
+    """Return `seconds` with lengths in order, or raise: each length of a row must have some, if they are used."""
+    missing = set(config.lengths) ^ set(seconds) if config.sequences == "decomposed" else set()
+    if missing:
+        known = ", ".join(map(str, config.lengths))
+        raise DataError(f"data.step_seconds must name the lengths {known}, got {seconds}; set data.step_seconds=null")
+    for length, value in seconds.items():
+        if not _is_positive(value):
+            raise DataError(f"data.step_seconds[{length}] must be above 0, got {value!r}; measure it again")
+    return {length: float(seconds[length]) for length in sorted(seconds)}
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf

@@ -11,15 +11,24 @@ __all__ = ["arrange", "bucket_odds", "bucket_stages", "length_odds"]
 _BASES = {"p2": 2.0, "p100": 100.0}
 
 
-def length_odds(config: DataConfig) -> tuple[float, ...]:
-    """Return the odds of each length, shortest first.
+def length_odds(config: DataConfig, curriculum: str | tuple[float, ...] | None = None) -> tuple[float, ...]:
+    """Return the odds of each length in `curriculum` (None: in that of most cycles), shortest first.
 
     Six lengths: grow-linear 6 5 4 3 2 1, grow-p2 32 16 8 4 2 1, grow-p100 powers of 100; shrink-* the other way
-    round; uniform all 1. They steer decomposed sequences only.
+    round; uniform all 1. Divided by `step_seconds`: where steps of two lengths take 1 and 3 seconds, uniform odds
+    become 1 and 1/3, and as long as both have batches each gets half of the time. Only decomposed sequences are
+    steered: others have odds of 1.
     """
-    curriculum, count = config.curriculum, len(config.lengths)
+    count = len(config.lengths)
     if config.sequences != "decomposed":
         return (1.0,) * count
+    odds = _named_odds(config.curriculum if curriculum is None else curriculum, count)
+    if config.step_seconds is None:
+        return odds
+    return tuple(each / config.step_seconds[length] for each, length in zip(odds, config.lengths, strict=True))
+
+
+def _named_odds(curriculum: str | tuple[float, ...], count: int) -> tuple[float, ...]:
     if not isinstance(curriculum, str):
         return curriculum
     if curriculum == "uniform":
@@ -51,9 +60,9 @@ def arrange(
     return bucket, flat - first[bucket]
 
 
-def bucket_odds(config: DataConfig) -> np.ndarray:
+def bucket_odds(config: DataConfig, curriculum: str | tuple[float, ...] | None = None) -> np.ndarray:
     """Return the odds of each bucket, longest first; the packed bucket has those of the shortest length; float64."""
-    odds = dict(zip(config.lengths, length_odds(config), strict=True))
+    odds = dict(zip(config.lengths, length_odds(config, curriculum), strict=True))
     return np.array([odds[bucket.length] for bucket in buckets(config)])
 
 

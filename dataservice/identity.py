@@ -51,6 +51,10 @@ def schedule_digest(config: DataConfig) -> str:
         "cycles": config.cycles,
         "seed": config.seed,
     }
+    for name in ("warmup_curriculum", "cooldown_curriculum"):
+        curriculum = getattr(config, name)
+        if curriculum is not None:
+            settings[name] = length_odds(config, curriculum)
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 

@@ -64,7 +64,6 @@ class Schedule:
         self.windows = windows
         # sizes: (buckets,) rows of a batch
         self._sizes = np.array([rows_per_step(bucket, config) for bucket in self.buckets])
-        self._odds = bucket_odds(config)
         # taken: (buckets, W + 1) rows that an epoch takes before each window; steps: (W + 1,) its steps before each
         self._taken = np.zeros((len(self.buckets), len(windows) + 1), dtype=np.int64)
         self._steps = np.zeros(len(windows) + 1, dtype=np.int64)
@@ -188,6 +187,13 @@ class Schedule:
             ends[:, -1] = -(-after[:, 0] // self._sizes)
         return ends
 
+    def _curriculum(self, epoch: int, window: int, cycle: int) -> str | tuple[float, ...]:
+        config = self.config
+        if config.warmup_curriculum is not None and epoch == window == cycle == 0:
+            return config.warmup_curriculum
+        is_last = window == len(self.windows) - 1 and cycle == config.cycles - 1
+        return config.cooldown_curriculum if config.cooldown_curriculum is not None and is_last else config.curriculum
+
     def _make_cycle(self, epoch: int, window: int, cycle: int) -> _Cycle:
         """Return the order of the batches of a cycle."""
         ends = self._cycle_ends(window)
@@ -195,6 +201,6 @@ class Schedule:
         first_step = int(self._steps[window] + (ends[:, cycle] - ends[:, 0]).sum())
         # Odds in proportion to batches prefer no batch to another.
         by_batches = self.config.odds_times == "batches" or self.config.sequences != "decomposed"
-        odds = self._odds * batches if by_batches else self._odds
+        odds = bucket_odds(self.config, self._curriculum(epoch, window, cycle)) * (batches if by_batches else 1)
         key = derive_key(self.config.seed, "cycle", epoch, window, cycle)
         return _Cycle(first_step, ends[:, cycle], *arrange(batches, odds, key, bucket_stages(self.config)))

@@ -27,6 +27,18 @@ def test_named_curricula_have_the_published_odds(name, odds):
     assert bucket_odds(config).tolist() == [*odds[::-1], odds[0]]
 
 
+def test_odds_are_of_time_where_the_seconds_of_steps_are_known():
+    seconds = {2: 1.0, 4: 2.0, 8: 5.0}
+    config = DataConfig(min_length=2, max_length=8, tokens_per_step=8, curriculum="grow-p2", step_seconds=seconds)
+    assert length_odds(config) == (4 / 1, 2 / 2, 1 / 5)
+    assert length_odds(config, "uniform") == (1, 1 / 2, 1 / 5)
+    # Over many steps each length has the time that its odds say, as long as all have batches.
+    odds = bucket_odds(config)[:3]
+    bucket, _ = arrange(np.array([9_000] * 3), odds, key=3)
+    time = np.bincount(bucket[:9_000], minlength=3) * np.array([5.0, 2.0, 1.0])
+    assert time / time.sum() == pytest.approx(np.array([1, 2, 4]) / 7, abs=0.02)
+
+
 def test_every_batch_comes_once_and_in_the_order_of_its_bucket():
     batches = np.array([5, 0, 17, 1])
     bucket, number = arrange(batches, np.array([1.0, 2.0, 3.0, 4.0]), key=1)

@@ -235,6 +235,35 @@ def test_the_order_is_the_one_that_checkpoints_were_written_under():
     assert (step, digest.hexdigest()[:16]) == (1436, "8bd89b518ef640a4")
 
 
+def test_the_first_cycle_of_a_run_and_the_last_of_an_epoch_can_have_curricula_of_their_own():
+    counts = np.full((4, 4), 64)
+    settings_ = {"window_shards": 2, "cycles": 3, "epochs": 2}
+
+    def orders_of(**others) -> list[list[int]]:
+        return [cycle.buckets.tolist() for cycle in make_schedule(counts, config_of(**settings_, **others)).cycles()]
+
+    usual, growing, shrinking = (orders_of(curriculum=name) for name in ("uniform", "grow-p100", "shrink-p100"))
+    mixed = orders_of(warmup_curriculum="grow-p100", cooldown_curriculum="shrink-p100")
+    assert len(mixed) == 12
+    for number, order in enumerate(mixed):
+        assert order == {0: growing, 5: shrinking, 11: shrinking}.get(number, usual)[number]
+        assert len({tuple(orders[number]) for orders in (usual, growing, shrinking)}) == 3
+
+
+def test_cycles_are_those_of_their_steps():
+    schedule = make_schedule(np.arange(20).reshape(4, 5) * 7, config_of(window_shards=2, cycles=2, epochs=2))
+    step = 0
+    for cycle in schedule.cycles():
+        assert cycle.first_step == step
+        for bucket in cycle.buckets.tolist():
+            position = schedule.locate(step)
+            assert position is not None
+            assert (position.epoch, position.window, position.cycle) == (cycle.epoch, cycle.window, cycle.cycle)
+            assert position.bucket == bucket
+            step += 1
+    assert step == schedule.num_steps()
+
+
 def test_a_step_before_the_first_is_refused():
     with pytest.raises(DataError, match="step must be 0 or more, got -1"):
         make_schedule(np.ones((4, 1), dtype=int), config_of()).locate(-1)

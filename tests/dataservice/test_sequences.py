@@ -7,7 +7,7 @@ import grain
 import numpy as np
 import pytest
 
-from dataservice import DataConfig, DataError, batches, buckets
+from dataservice import DataConfig, DataError, batches, buckets, schedule_digest
 from dataservice.config import SEQUENCES
 from dataservice.loader import BatchDataset
 
@@ -187,3 +187,10 @@ def test_a_store_without_a_row_is_refused(make_store, kind):
 def test_a_shard_that_fills_no_row_is_said_to_be_too_small(make_store, kind):
     with pytest.raises(DataError, match=r"the store must hold a shard of (4|32) tokens or more, got none"):
         next(iter(BatchDataset(make_store([[1]]), config_of(sequences=kind, tails="drop"))))
+
+
+def test_whatever_changes_steps_changes_the_digest_of_the_schedule():
+    changes = [{"sequences": kind} for kind in SEQUENCES]
+    changes += [{"warmup_curriculum": "uniform"}, {"cooldown_curriculum": "uniform"}, {"mixture": "equal"}]
+    changes += [{"step_seconds": {4: 1.0, 8: 1.0, 16: 1.0, 32: 2.0}}, {"curriculum": "grow-p2"}]
+    assert len({schedule_digest(config_of(**change)) for change in changes}) == len(changes)
