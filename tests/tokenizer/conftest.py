@@ -10,6 +10,12 @@ SENTENCES = (
 )
 
 
+@pytest.fixture(autouse=True)
+def no_cache_of_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """tiktoken would keep ranks by their path, and give those of an earlier test."""
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+
+
 @pytest.fixture(scope="session")
 def documents() -> list[Document]:
     """Documents of 4 languages in 6 repositories."""
