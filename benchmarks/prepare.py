@@ -2,10 +2,10 @@
 
     python -m benchmarks.prepare PATH.parquet ... --tokenizer DIR [--repeats 3] [--passes 1,5]
 
-Both read the same Parquet files (columns text, repo, language, path) and encode by the same artefact with one thread;
-the ids must be equal. The store has more to do: documents' positions and sources, digests, and syncing to disk. Every
-run has a process of its own, the two in turns; ratios are medians over turns. With several numbers of passes the files
-are copied, under other names, into a temporary folder: memory must not grow with them.
+Both read the same Parquet files (a column text; repo, language and path are for the store alone) and encode by the same
+artefact with one thread; the ids must be equal. The store has more to do: documents' positions and sources, digests,
+and syncing to disk. Every run has a process of its own, the two in turns; ratios are medians over turns. With several
+numbers of passes the files are copied, under other names, into a temporary folder: memory must not grow with them.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def write_flat(paths: list[str], tokenizer: str, folder: Path) -> None:
     from tokenizers import Tokenizer
 
     rival = Tokenizer.from_file(str(Path(tokenizer, "tokenizer.json")))
-    end = rival.token_to_id("<eod>")
+    end: int = rival.token_to_id("<eod>")  # type: ignore[assignment]
 
     def work() -> Path:
         with (folder / "tokens.bin").open("wb") as file:
@@ -98,9 +98,7 @@ def compare(paths: list[str], tokenizer: str, passes: int, repeats: int) -> list
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="Parquet files with columns text, repo, language, path"
-    )
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="Parquet files with a column text")
     parser.add_argument("--tokenizer", required=True, metavar="DIR", help="artefact of python -m tokenizer train")
     parser.add_argument("--passes", default="1", help="times that the files are read, between commas (default 1)")
     parser.add_argument("--repeats", type=int, default=3, help="turns (default 3)")

@@ -1,11 +1,13 @@
 """The folder of a run: RUN/{config.yaml, tokenizer/, metrics.jsonl, events.*, checkpoints/STEP/, loss.png}."""
 
+import atexit
 import dataclasses
 import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -129,6 +131,7 @@ class Run:
                 f"run must be trained by one process at a time, got {self.folder}, which process {owner} is training; "
                 "wait for it or choose another train.run=..."
             ) from None
+        atexit.register(_remove_unused, self.folder)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
@@ -146,6 +149,16 @@ def run_of(config: Config, arguments: Sequence[str]) -> Run:
     told = sorted((key, value) for key, value in overrides if not key.startswith("distributed."))
     suffix = "-" + hashlib.sha256(json.dumps(told).encode()).hexdigest()[:6] if told else ""
     return Run(Path("runs") / ((path or DEFAULT_CONFIG).stem + suffix))
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove the folder of a run that ended before it wrote anything, unless another process has taken it since."""
+    with suppress(OSError):
+        if [path.name for path in folder.iterdir()] == [".lock"]:
+            with (folder / ".lock").open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                (folder / ".lock").unlink()
+                folder.rmdir()
 
 
 def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:

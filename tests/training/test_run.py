@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import pytest
 
 from training.config import load_config
@@ -86,3 +90,20 @@ def test_config_in_the_folder_means_the_same_run_whoever_wrote_it():
     assert run_of(config, again) == run
     assert config.distributed.mode == "single"
     run.check_config(config)
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_run_that_ends_before_it_wrote_anything_leaves_no_folder(tmp_path, writes):
+    folder = tmp_path / "run"
+    program = f"""
+from pathlib import Path
+from training.run import Run
+folder = Path({str(folder)!r})
+lock = Run(folder).lock()
+if {writes}:
+    (folder / "config.yaml").touch()
+del lock
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+    assert folder.exists() == writes

@@ -44,7 +44,8 @@ class CorpusConfig:
     max_document_bytes: int | None = None
     """Leave out, and report, documents longer than this many bytes of UTF-8; null: keep all."""
     on_error: Literal["raise", "skip"] = "raise"
-    """What an unreadable document or file does: stop with one line that names it, or be left out and reported."""
+    """What an unreadable document or file does: stop with one line that names it, or be left out and reported. A source
+    that does not answer is never left out; with skip, python -m dataservice prepare finishes all others first."""
     held_out_fraction: float = 0.0
     """Share of repositories (or documents) kept for evaluation and never trained on."""
     held_out_by: Literal["repository", "document"] = "repository"
