@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import connection, get_context, parent_process
 from typing import Any, NamedTuple
 
@@ -129,12 +130,10 @@ def serve(pipe: connection.Connection, function: Callable[[Any], Any]) -> None:
     # Ends with the parent, however that ends, and leaves Ctrl-C to it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=die_with_parent, daemon=True).start()
-    while True:
-        try:
-            task = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(attempt(function, task))
+    # The pipe breaks when the parent dies, which is nothing to report.
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send(attempt(function, pipe.recv()))
 
 
 def die_with_parent() -> None:
