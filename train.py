@@ -71,9 +71,9 @@ def train(config: Config, run: Run) -> int:
         # Shapes first: every executable is there before any parameter is.
         recipe = make_recipe(config, mesh, tokenizer, store.dtype, num_steps)
         report.describe_model(recipe)
-        buckets = dataservice.buckets(config.data)
+        buckets, held_out_buckets = map(dataservice.buckets, (config.data, data.evaluation_settings(config)))
         train_steps = compilation.compile_train_steps(recipe, buckets, progress)
-        evaluation_steps = compilation.compile_evaluation_steps(recipe, buckets, progress)
+        evaluation_steps = compilation.compile_evaluation_steps(recipe, held_out_buckets, progress)
         print("\n".join(compilation.compilation_table(train_steps.values(), recipe.tokens_per_step)))
 
         # State: the newest checkpoint of this run, or a fresh one.

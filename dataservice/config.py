@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from dataservice.errors import DataError
 
-__all__ = ["CURRICULA", "MIXTURES", "SEQUENCES", "DataConfig"]
+__all__ = ["CURRICULA", "MIXTURES", "SEQUENCES", "DataConfig", "SequenceKind"]
 
-SEQUENCES = ("decomposed", "concatenated", "concatenated-masked", "packed", "grow-length")
+SequenceKind = Literal["decomposed", "concatenated", "concatenated-masked", "packed", "grow-length"]
+SEQUENCES: tuple[SequenceKind, ...] = get_args(SequenceKind)
 CURRICULA = ("uniform", "grow-linear", "grow-p2", "grow-p100", "shrink-linear", "shrink-p2", "shrink-p100")
 
 _LARGEST_LENGTH = 1 << 30
@@ -59,7 +60,7 @@ class DataConfig:
     """Windows that are prepared ahead of the one in training, when documents are prepared while training goes on;
     0: no bound. With a bound, train.num_steps must say where to stop, since the end is not known."""
 
-    sequences: Literal["decomposed", "concatenated", "concatenated-masked", "packed", "grow-length"] = "decomposed"
+    sequences: SequenceKind = "decomposed"
     """How documents become rows. decomposed: powers of two, so that no row joins two documents. The others are rivals
     to measure it against. concatenated: a shard's documents joined in random order and cut into rows of max_length
     wherever that falls; concatenated-masked: the same, but attention stays within a document; packed: documents cut
@@ -143,6 +144,19 @@ class DataConfig:
                 object.__setattr__(self, name, _checked_curriculum(name, getattr(self, name), self))
         if self.step_seconds is not None:
             object.__setattr__(self, "step_seconds", _checked_seconds(self.step_seconds, self))
+
+    def for_sequences(self, kind: SequenceKind) -> "DataConfig":
+        """These settings for another kind of sequences: every row once, and no odds, which are for certain lengths."""
+        return replace(
+            self,
+            sequences=kind,
+            min_length=min(self.min_length, self.max_length),
+            mixture="natural",
+            curriculum="uniform",
+            step_seconds=None,
+            warmup_curriculum=None,
+            cooldown_curriculum=None,
+        )
 
     @property
     def has_one_length(self) -> bool:

@@ -1,7 +1,7 @@
 """What an epoch holds: rows and tokens of each bucket, what a mixture leaves out, and mean lengths."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -116,9 +116,7 @@ def measure(store: Store, config: DataConfig) -> Statistics:
 
 def measure_kinds(store: Store, config: DataConfig) -> dict[str, Statistics]:
     """Return the statistics of every kind of sequences at these lengths, all rows of the store taken once."""
-    shortest = min(config.min_length, config.max_length)
-    natural = replace(config, min_length=shortest, mixture="natural", curriculum="uniform")
-    return {kind: measure(store, replace(natural, sequences=kind)) for kind in SEQUENCES}
+    return {kind: measure(store, config.for_sequences(kind)) for kind in SEQUENCES}
 
 
 def _count_sequences(

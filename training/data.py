@@ -9,7 +9,7 @@ import jax
 
 import dataservice
 import tokenizer
-from dataservice import Batch, Store, held_out_batches, open_schedule, prefix_digest, schedule_digest
+from dataservice import Batch, DataConfig, Store, held_out_batches, open_schedule, prefix_digest, schedule_digest
 from tokenizer import Tokenizer
 from training.agreement import check_agreement, wait_for_all
 from training.checkpoint import Position
@@ -74,13 +74,19 @@ def training_batches(
         iterator.close()
 
 
+def evaluation_settings(config: Config) -> DataConfig:
+    """The settings by which held-out documents become rows."""
+    kind = config.train.evaluate_sequences
+    return config.data if kind is None else config.data.for_sequences(kind)
+
+
 def evaluation_batches(store: Store, config: Config, recipe: Recipe) -> list[dict[str, Any]]:
     """The batches of every evaluation: held-out documents of the first window; none where nothing is held out."""
     if not config.train.evaluate_batches:
         return []
     batches = held_out_batches(
         store,
-        config.data,
+        evaluation_settings(config),
         num_batches_per_bucket=config.train.evaluate_batches,
         block=lambda bucket: block_of(recipe, bucket),
     )

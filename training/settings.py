@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Literal
 
+from dataservice.config import SequenceKind
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
@@ -58,6 +60,9 @@ class TrainConfig:
     """Steps between two evaluations on held-out documents; the last step is always evaluated. 0: only the last."""
     evaluate_batches: int = 8
     """Most batches of each length in an evaluation; 0: no evaluation at all."""
+    evaluate_sequences: SequenceKind | None = None
+    """Kind of sequences (data.sequences) of the held-out documents. null: that of training; runs that train on
+    different kinds are compared on one."""
     checkpoint_every: int = 500
     """Steps between two checkpoints; there is always one before an evaluation, at SIGTERM and at the end."""
     keep_checkpoints: int = 2

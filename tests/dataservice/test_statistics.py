@@ -117,7 +117,7 @@ def test_every_kind_is_measured_as_if_it_were_chosen(make_store):
     assert kinds["packed"].padding >= kinds["concatenated"].padding == kinds["concatenated-masked"].padding
     lines = format_kinds(kinds).splitlines()
     assert [line.split()[0] for line in lines] == ["sequences", *SEQUENCES]
-    one_length = config_of(sequences="packed", min_length=64)
+    one_length = config_of(sequences="packed", min_length=64, curriculum=(1.0,), step_seconds={1: 1.0})
     assert list(measure_kinds(store, one_length)) == list(SEQUENCES)
 
 
