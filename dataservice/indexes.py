@@ -4,7 +4,7 @@ import os
 import tempfile
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from dataservice.windows import Windows
 __all__ = ["RowIndexes"]
 
 _CACHE_BYTES = 1 << 29
+# Shards whose documents are fetched together where they lie elsewhere.
+_SHARDS_AHEAD = 32
 
 
 class RowIndexes:
@@ -72,7 +74,12 @@ class RowIndexes:
         counts = count_by_table(shards.digits[first:stop], shards.multiples[first:stop], self._config)
         if tells_all:
             return counts
-        return np.vstack([counts, [num_rows(self.rows(shard)[-1]) for shard in range(first, stop)]])
+        packed = [number for shards in _stretches(first, stop) for number in self._count_packed(shards)]
+        return np.vstack([counts, packed])
+
+    def _count_packed(self, shards: range) -> list[int]:
+        self._store.expect_documents([shard for shard in shards if not self._path(shard).exists()])
+        return [num_rows(self.rows(shard)[-1]) for shard in shards]
 
     def _need(self, num_shards: int) -> None:
         """Tell who prepares the store, where that has to know, that these shards and their last window are needed."""
@@ -114,6 +121,10 @@ def _name(config: DataConfig) -> str:
 
 def _flatten(rows: ShardRows) -> list[np.ndarray]:
     return [array for bucket in rows for array in (bucket if isinstance(bucket, PiecedRows) else (bucket,))]
+
+
+def _stretches(first: int, stop: int) -> Iterator[range]:
+    return (range(start, min(start + _SHARDS_AHEAD, stop)) for start in range(first, stop, _SHARDS_AHEAD))
 
 
 def _size(rows: ShardRows) -> int:

@@ -8,6 +8,7 @@ from dataservice.errors import DataError
 from dataservice.store import Store
 from dataservice.store.files import digest_bytes
 from dataservice.store.mirror import MIRRORS, Mirror
+from dataservice.store.mirrored import MirroredStore
 from dataservice.store.urls import UrlFiles
 
 __all__ = ["describe_small_cache", "open_store", "split_servers"]
@@ -42,7 +43,7 @@ def open_store(data: DataConfig, fingerprint: str | None = None) -> Store:
             root_certificates=None if trusted is None else read_bytes("data.root_certificates", trusted),
         )
         return ServedStore.connect(split_servers(place), folder, fingerprint, access=access, limit=data.cache_bytes)
-    return Store.open(folder, fingerprint, Mirror(UrlFiles(place), folder, root=root, limit=data.cache_bytes))
+    return MirroredStore.open(folder, fingerprint, Mirror(UrlFiles(place), folder, root=root, limit=data.cache_bytes))
 
 
 def split_servers(place: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from dataservice.service.access import Access
 from dataservice.service.connection import Connection
 from dataservice.service.protocol import FileRequest, TokenRequest, checksum
 from dataservice.store.mirror import Mirror
-from dataservice.store.reader import Store
+from dataservice.store.mirrored import MirroredStore
 from dataservice.store.retrying import Patience, TransientError
 
 __all__ = ["ServedFiles", "ServedStore"]
@@ -71,7 +71,7 @@ class ServedFiles:
         return self._connection.call(read)
 
 
-class ServedStore(Store):
+class ServedStore(MirroredStore):
     """A `Store` whose rows come from servers; everything else is that of its mirror."""
 
     mirrors_tokens = False

@@ -38,6 +38,9 @@ class MapCache:
         self._bytes = 0
         self._lock = threading.Lock()
 
+    def __contains__(self, key: tuple[Hashable, ...]) -> bool:
+        return key in self._recent
+
     def __call__(self, *key: Hashable) -> np.ndarray:
         """Return the array of a key, made now or before."""
         with self._lock:

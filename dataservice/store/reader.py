@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -180,6 +180,9 @@ class Store:
     def documents(self, shard: int) -> np.ndarray:
         """Memory map, int64[documents + 1]: position of the `<eod>` before each document, and of the last one."""
         return self._map(shard, "documents.npy", np.dtype("<i8"))
+
+    def expect_documents(self, shards: Sequence[int]) -> None:
+        """Says of which shards the documents will be asked next, in case that there is something to fetch."""
 
     def sources(self, shard: int) -> pa.Table:
         """Columns repository, language, path: a row for each document of a shard."""

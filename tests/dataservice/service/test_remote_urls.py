@@ -19,6 +19,7 @@ from dataservice.locating import describe_small_cache, open_store
 from dataservice.statistics import measure
 from dataservice.store.files import FileSeal, digest_bytes
 from dataservice.store.mirror import Mirror
+from dataservice.store.mirrored import MirroredStore
 from dataservice.store.retrying import Patience
 from dataservice.store.urls import UrlFiles
 
@@ -99,7 +100,7 @@ def serve_files() -> Iterator[Callable[[Path], tuple[str, list[str]]]]:
 def open_quickly(url: str, tmp_path: Path, limit: int = 1 << 30) -> Store:
     root = tmp_path / "cache" / "mirrors"
     folder = root / digest_bytes(url.encode())[:32]
-    return Store.open(folder, origin=Mirror(UrlFiles(url, QUICK), folder, root=root, limit=limit))
+    return MirroredStore.open(folder, origin=Mirror(UrlFiles(url, QUICK), folder, root=root, limit=limit))
 
 
 @pytest.mark.parametrize("cache_bytes", [1 << 30, 700, 1])

@@ -8,11 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import flight
 
-from dataservice import DataConfig, DataError, StoreError, batches, held_out_batches
+from dataservice import DataConfig, DataError, Store, StoreError, batches, held_out_batches, open_data, prepare
+from dataservice.__main__ import main
 from dataservice.loader import BatchDataset
 from dataservice.locating import open_store, split_servers
 from dataservice.service.protocol import FileRequest, TokenRequest, parse_request
 from dataservice.service.settings import ServerSettings
+from tokenizer import Tokenizer
+from tokenizer.corpus import CorpusConfig
 
 LENGTHS = [[3, 40, 1, 77, 9, 30], [], [5, 2, 61, 18, 1, 1, 90], [33], [12, 7, 7, 25, 50, 4]]
 HELD_OUT = [[3, 40, 1], [], [77, 9], [], [30]]
@@ -168,3 +171,26 @@ def test_wrong_servers_are_refused_in_one_line(place, fault):
 def test_wrong_settings_of_a_server_are_refused(wrong):
     with pytest.raises(DataError, match=next(iter(wrong))):
         ServerSettings(**wrong)
+
+
+def test_documents_are_trained_on_and_looked_at_through_a_server(serve, tmp_path, capsys):
+    tokenizer = Tokenizer(np.array([[101, 32]]), ("<eot>", "<eod>"))
+    lines = [json.dumps({"text": f"text {row} " * (row % 9 + 1)}) for row in range(40)]
+    (tmp_path / "part.jsonl").write_text("\n".join(lines))
+    corpus = CorpusConfig(paths=(str(tmp_path / "part.jsonl"),), held_out_fraction=0.2, held_out_by="document")
+    prepare(corpus, tokenizer, tmp_path / "store", workers=1)
+    url = serve(Store.open(tmp_path / "store")).url
+    config = config_of(store=url, cache=str(tmp_path / "cache"))
+    served = open_data(corpus, config, tokenizer)
+    assert served.tokenizer().fingerprint == tokenizer.fingerprint
+    local = BatchDataset(Store.open(tmp_path / "store"), config)
+    np.testing.assert_equal(list(BatchDataset(served, config)), list(local))
+    other = Tokenizer(np.array([[97, 98]]), ("<eot>", "<eod>"))
+    with pytest.raises(StoreError, match=f"{other.fingerprint}.*{tokenizer.fingerprint}"):
+        open_data(corpus, config, other)
+    for command in (["verify"], ["stats", "--min-length", "4"], ["show", "--min-length", "4", "--step", "0"]):
+        outputs = []
+        for place in (url, str(tmp_path / "store")):
+            assert main([command[0], place, *command[1:], "--cache", str(tmp_path / "other")]) == 0
+            outputs.append(capsys.readouterr().out.replace(place, ""))
+        assert outputs[0] == outputs[1] != ""
