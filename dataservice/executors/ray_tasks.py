@@ -71,4 +71,8 @@ def start(ray: Any, workers: int) -> None:
     if "RAY_ADDRESS" not in os.environ:
         options |= {"num_cpus": workers or None, "include_dashboard": False, "object_store_memory": 100_000_000}
         options["runtime_env"] = {"env_vars": {"PYTHONPATH": path}}
-    ray.init(**options)
+    try:
+        ray.init(**options)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise IngestError(f"Ray must start here, or answer at RAY_ADDRESS, got {reason}; see ray status") from error

@@ -1,5 +1,7 @@
+import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -259,6 +261,34 @@ def test_a_full_disk_is_said_in_one_line_and_keeps_what_is_finished(corpus, unbr
     assert not (tmp_path / "store/incoming").exists() and not list((tmp_path / "store").rglob("*.partial"))
     prepare(corpus, TOKENIZER, tmp_path / "store", workers=1)
     assert folder_bytes(tmp_path / "store") == folder_bytes(unbroken)
+
+
+def test_the_size_of_compressed_input_is_guessed_as_text(corpus, tmp_path):
+    folder, random = Path(corpus.paths[0]).parent, np.random.default_rng(1)
+    words = [bytes(random.integers(97, 123, 6)).decode() for _ in range(3000)]
+    for path in list(folder.glob("*.jsonl")):
+        documents = (" ".join(random.choice(words, 400)) for _ in range(40))
+        data = "".join(json.dumps({"text": document}) + "\n" for document in documents).encode()
+        (folder / f"{path.name}.gz").write_bytes(gzip.compress(data))
+    lines: list[str] = []
+    compressed = replace(corpus, paths=(str(folder / "*.gz"),), held_out_fraction=0.0)
+    prepare(compressed, TOKENIZER, tmp_path / "store", workers=1, announce=lines.append)
+    units = {"kB": 1e3, "MB": 1e6}
+    sizes = re.findall(r"(?:writes about|and) ([\d.]+) (kB|MB)", " ".join(lines))
+    guessed, measured = (float(number) * units[unit] for number, unit in sizes)
+    written = sum(path.stat().st_size for path in (tmp_path / "store/shards").rglob("*.*"))
+    # 3.5 bytes a token are for real vocabularies; this one has little over one.
+    assert written / 6 < guessed < written
+    assert written / 1.3 < measured < written * 1.3
+
+
+def test_a_fraction_that_holds_nothing_out_is_said(corpus, tmp_path):
+    lines: list[str] = []
+    prepare(replace(corpus, held_out_fraction=1e-9), TOKENIZER, tmp_path / "none", workers=1, announce=lines.append)
+    assert "no document is held out" in lines[-1]
+    lines.clear()
+    prepare(corpus, TOKENIZER, tmp_path / "some", workers=1, announce=lines.append)
+    assert "held out" not in " ".join(lines)
 
 
 def test_hashes_count_as_a_set_does():

@@ -140,6 +140,33 @@ def test_a_server_without_ranges_sends_a_file_once_for_every_reader(name):
         assert [document.text for document in read(f"{server.url}/{name}")] == TEXTS
 
 
+def test_a_document_of_its_own_takes_few_requests():
+    text = "x" * 300_000
+    with serving({"a.py": text.encode()}) as server:
+        assert [document.text for document in read(f"{server.url}/a.py")] == [text]
+        assert sum(server.requests.values()) == 3
+
+
+class RefusedError(Exception):
+    """As requests, huggingface_hub and others spell the status of an answer."""
+
+    def __init__(self, status):
+        self.response = type("Response", (), {"status_code": status})()
+
+
+@pytest.mark.parametrize(("status", "passes"), [(401, False), (404, False), (429, True), (500, True), (503, True)])
+def test_only_what_may_pass_is_asked_for_again(status, passes):
+    calls = []
+
+    def refuse():
+        calls.append(1)
+        raise RefusedError(status)
+
+    with pytest.raises(SourceError, match=r"hf://a: |hf://a"):
+        retrying.with_retries(refuse, "hf://a")
+    assert len(calls) == (8 if passes else 1)
+
+
 def test_row_groups_are_read_by_ranges():
     data = encode("a.parquet")
     with serving({"a.parquet": data}) as server:

@@ -53,8 +53,10 @@ def with_retries(action: Callable[[], Answer], url: str) -> Answer:
 
 def may_pass(error: Exception) -> bool:
     """Whether asking again may help: not where the answer is that a file is missing, forbidden or asked for wrongly."""
-    status = getattr(error, "status", None) or getattr(error, "code", None)
-    if isinstance(status, int) and 400 <= status < 500:
+    answer = getattr(error, "response", None)
+    statuses = getattr(error, "status", None), getattr(error, "code", None), getattr(answer, "status_code", None)
+    status = next((status for status in statuses if isinstance(status, int)), None)
+    if status is not None and 400 <= status < 500:
         return status in PASSING_STATUSES
     return not isinstance(error, LASTING)
 
