@@ -181,3 +181,11 @@ def test_only_the_repositories_asked_for_are_kept(memory):
     memory.pipe("/bucket/a.jsonl", encode("a.jsonl", ROWS))
     found = read("memory://bucket/a.jsonl", repositories=("r1", "r2"))
     assert [d.path for d in found] == [row["path"] for row in ROWS if row["repo"] != "r0"]
+
+
+def test_footers_read_at_once_keep_the_order_of_names(memory):
+    for number in range(40):
+        rows = [{"text": f"{number} {row}"} for row in range(3)]
+        memory.pipe(f"/bucket/{number:02}.parquet", encode("a.parquet", rows))
+    texts = [document.text for document in read("memory://bucket/*.parquet")]
+    assert texts == [f"{number} {row}" for number in range(40) for row in range(3)]

@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -19,6 +20,7 @@ from tokenizer.errors import CorpusError
 __all__ = ["list_shards"]
 
 PACKAGES = "packages:"
+REMOTE_FOOTERS = 16
 
 
 def list_shards(config: CorpusConfig) -> list[InputShard]:
@@ -82,9 +84,12 @@ def _found_shards(found: Found, config: CorpusConfig, single_files: list[SourceF
         single_files += sources
     else:
         yield from _file_shards(_slug(found.folder), sources, config)
-    for file in found.files:
-        if is_table(file.path):
-            yield from _table_shards(file, config)
+    tables = [file for file in found.files if is_table(file.path)]
+    # Footers elsewhere are waited for, many at a time; their order stays.
+    with ThreadPoolExecutor(REMOTE_FOOTERS) as threads:
+        is_remote = any(is_url(file.location) for file in tables)
+        for shards in (threads.map if is_remote else map)(lambda file: list(_table_shards(file, config)), tables):
+            yield from shards
 
 
 def _table_shards(file: SourceFile, config: CorpusConfig) -> Iterator[InputShard]:

@@ -18,7 +18,7 @@ TIMES = ("mtime", "modified", "LastModified", "last_modified", "created")
 
 
 class Found(NamedTuple):
-    """Files found at a source: those of a folder of this name, or (None) a single one."""
+    """Files found at a source: those of a folder of this name, or (None) single ones."""
 
     folder: str | None
     files: list[SourceFile]
@@ -75,7 +75,12 @@ def find_remote(url: str, extensions: tuple[str, ...]) -> list[Found]:
     found = []
     for match, info in sorted(matches.items()):
         location = "::".join([_below(filesystem, base, match), *rest])
-        found.append(_found(filesystem, match, location, _whole_info(filesystem, match, location, info), extensions))
+        info = _whole_info(filesystem, match, location, info)
+        new = _found(filesystem, match, location, info, extensions)
+        if found and found[-1].folder is new.folder is None:
+            found[-1].files.extend(new.files)
+        else:
+            found.append(new)
     if not found:
         raise CorpusError(f"corpus.paths must be files, folders, globs or packages:NAMES, got {url!r}, which is empty")
     return found
