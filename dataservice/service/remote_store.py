@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from pyarrow import flight
@@ -45,7 +45,14 @@ class ServedFiles:
 
     def has_writer(self) -> bool:
         """Whether the server's store may still grow."""
-        action = flight.Action("writer", b"")
+        return self._act("writer")
+
+    def raise_demand(self, count: int) -> None:
+        """Tell who prepares the server's store that the first `count` shards are needed."""
+        self._act("demand", count)
+
+    def _act(self, name: str, value: Any = None) -> Any:
+        action = flight.Action(name, json.dumps(value).encode())
         return self._connection.call(
             lambda client, options: json.loads(next(iter(client.do_action(action, options))).body.to_pybytes())
         )
@@ -109,15 +116,28 @@ class ServedStore(MirroredStore):
         """Stretches of any lengths, joined; see `Store`."""
         return self._read(shards, starts, lengths, None)
 
-    def _read(self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray, width: int | None) -> np.ndarray:
+    def wait_for_shards(
+        self, count: int, timeout: float | None = None, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Returns once `count` shards are committed there; see `Store`. Whoever makes them is told first."""
+        if len(self.shards) < min(count, self.num_planned_shards):
+            self._files.raise_demand(count)
+        super().wait_for_shards(count, timeout, is_cancelled)
+
+    @property
+    def _files(self) -> ServedFiles:
         assert isinstance(self.origin, Mirror) and isinstance(self.origin.remote, ServedFiles)
+        return self.origin.remote
+
+    def _read(self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray, width: int | None) -> np.ndarray:
+        assert isinstance(self.origin, Mirror)
         shards = np.broadcast_to(shards, starts.shape)
         held_out, table = bool(self.origin.prefix), self.shards
         requests = [
             TokenRequest.of(table, shards[part], starts[part], lengths[part] if width is None else width, held_out)
             for part in _cut(lengths * self.dtype.itemsize)
         ]
-        return self.origin.remote.read_tokens(requests, self.dtype)
+        return self._files.read_tokens(requests, self.dtype)
 
 
 def _cut(sizes: np.ndarray) -> Iterator[slice]:

@@ -17,6 +17,7 @@ from dataservice.service.metrics import ServerMetrics
 from dataservice.service.protocol import FileRequest, TokenRequest, checksum, parse_request
 from dataservice.service.settings import ServerSettings
 from dataservice.store import Store
+from dataservice.store.demand import raise_demand
 from dataservice.store.files import parse_sealed_json
 from dataservice.store.manifest import MANIFEST_NAME
 from dataservice.store.reader import HELD_OUT_NAME, TABLE_NAME, TOKENIZER_NAME
@@ -25,6 +26,7 @@ from dataservice.store.shard import DATA_FILES, IDENTITY_NAME, RECORD_NAME, SHAR
 __all__ = ["StoreServer"]
 
 PIECE_BYTES = 1 << 20
+MOST_DIGITS = 15
 SHARD_FILES = (*DATA_FILES, RECORD_NAME, IDENTITY_NAME)
 
 
@@ -74,16 +76,22 @@ class StoreServer(flight.FlightServerBase):
             return self._send_tokens(request)
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
-        """metrics: counts as JSON; health: whether the store can be read; writer: whether shards may still come."""
+        """What `ACTIONS` says of an action, as JSON."""
         with self._counted():
             if action.type not in ACTIONS:
                 raise ValueError(f"action must be one of {', '.join(ACTIONS)}, got {action.type!r}; ask for another")
-            if action.type == "writer":
-                return iter([json.dumps(self._store.writer_fault() is None).encode()])
-            state = {"shards": len(self._store.shards), "planned_shards": self._store.num_planned_shards}
-            if action.type == "health":
-                return iter([json.dumps({"status": "ok", **state}).encode()])
-            return iter([json.dumps({**self.metrics.report(), **state}).encode()])
+            return iter([json.dumps(self._act(action.type, action.body.to_pybytes())).encode()])
+
+    def _act(self, name: str, body: bytes) -> Any:
+        if name == "writer":
+            return self._store.writer_fault() is None
+        if name == "demand":
+            if not body.isdigit() or len(body) > MOST_DIGITS:
+                raise ValueError("demand must be a number of shards, got something else; use a client of DyadLM")
+            raise_demand(self._store.path, int(body))
+            return True
+        state = {"shards": len(self._store.shards), "planned_shards": self._store.num_planned_shards}
+        return {"status": "ok", **state} if name == "health" else {**self.metrics.report(), **state}
 
     def list_actions(self, context: flight.ServerCallContext) -> list[flight.ActionType]:
         """The actions."""
@@ -187,6 +195,7 @@ class StoreServer(flight.FlightServerBase):
 
 
 ACTIONS = {
+    "demand": "Say how many shards are needed, to whom prepares no more than is needed soon.",
     "health": "Whether the store can be read, and its shards, as JSON.",
     "metrics": "What the server has done since it started, as JSON.",
     "writer": "Whether shards may still be added to the store, as JSON.",

@@ -3,17 +3,29 @@ import signal
 from itertools import islice
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import flight
 
-from dataservice import DataConfig, DataError, Store, StoreError, batches, held_out_batches, open_data, prepare
+from dataservice import (
+    DataConfig,
+    DataError,
+    IngestError,
+    Store,
+    StoreError,
+    batches,
+    held_out_batches,
+    open_data,
+    prepare,
+)
 from dataservice.__main__ import main
 from dataservice.loader import BatchDataset
 from dataservice.locating import open_store, split_servers
 from dataservice.service.protocol import FileRequest, TokenRequest, parse_request
 from dataservice.service.settings import ServerSettings
+from dataservice.store.demand import Demand
 from tokenizer import Tokenizer
 from tokenizer.corpus import CorpusConfig
 
@@ -52,6 +64,21 @@ def test_a_growing_store_is_followed_through_its_server(make_store, serve, conne
     whole = list(BatchDataset(make_store(LENGTHS), config))
     np.testing.assert_equal(first + list(theirs), whole)
     assert served.is_complete
+
+
+def test_who_prepares_a_served_store_is_told_what_is_needed(make_store, serve, connect, tmp_path):
+    store = make_store(LENGTHS[:2], path=tmp_path / "growing", planned_shards=5)
+    server = serve(store)
+    served = connect(server.url)
+    demand = Demand(store.path, window_shards=1, ahead_windows=1)
+    assert [demand.wants(shard) for shard in range(5)] == [True, True, False, False, False]
+    with pytest.raises(IngestError, match="no process that prepares it"):
+        served.wait_for_shards(3)
+    assert [demand.wants(shard) for shard in range(5)] == [True, True, True, True, False]
+    with flight.FlightClient(server.url) as client:
+        for wrong in (b"", b"-1", b"1\n9", b"9" * 99):
+            with pytest.raises(pa.ArrowInvalid, match="number of shards"):
+                list(client.do_action(flight.Action("demand", wrong)))
 
 
 def test_a_served_store_is_verified_and_counted_as_a_local_one(make_store, serve, connect):
@@ -135,7 +162,7 @@ def test_a_server_tells_what_it_did(make_store, serve, connect):
         assert (found["requests"], found["errors"], found["tokens"], found["shards"]) == (5, 1, 18, 5)
         (result,) = client.do_action("health")
         assert json.loads(result.body.to_pybytes())["status"] == "ok"
-        assert {action.type for action in client.list_actions()} == {"metrics", "health", "writer"}
+        assert {action.type for action in client.list_actions()} == {"demand", "metrics", "health", "writer"}
     assert "1 errors" in (server.metrics.take_line() or "") and server.metrics.take_line() is None
 
 
