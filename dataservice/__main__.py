@@ -41,7 +41,9 @@ def make_parser() -> OptionParser:
     add_options(serve, ServerSettings, title="the server")
     not_places = {field.name for field in fields(DataConfig)} - set(PLACE_SETTINGS)
     for command in (verify, stats, curriculum, show):
-        command.add_argument("folder", metavar="STORE", help="Folder or URL of the store, or grpc:// servers of it.")
+        mixed = "" if command is verify else ' Or a mixture, "{STORE: weight, STORE: weight}".'
+        one = f"Folder or URL of the store, or grpc:// servers of it.{mixed}"
+        command.add_argument("folder", metavar="STORE", help=one)
         add_options(command, DataConfig, title="stores that lie elsewhere", without=not_places)
     add_option(show, "--step", int, "Number of the step, from 0.", metavar="T", least=0)
     every = "A line for so many steps, 1 for each; 0: a line for a tenth of a cycle."

@@ -4,11 +4,27 @@ import argparse
 import sys
 
 from dataservice.config import DataConfig
+from dataservice.errors import DataError
 from tokenizer.options import take_options
 
 __all__ = ["run_curriculum", "run_prepare", "run_serve", "run_show", "run_stats", "run_verify"]
 
 DAMAGED = 1
+
+
+def read_place(text: str) -> str | dict[str, float]:
+    """The store that a command line names, or several with their weights.
+
+    >>> read_place("store"), read_place("{code: 3, books: 1}")
+    ('store', {'code': 3.0, 'books': 1.0})
+    """
+    if not text.startswith("{"):
+        return text
+    pairs = [part.rpartition(":")[::2] for part in text.strip("{} ").split(",")]
+    try:
+        return {place.strip(): float(weight) for place, weight in pairs}
+    except ValueError:
+        raise DataError(f"STORE must be a store or {{STORE: weight, ...}}, got {text}") from None
 
 
 def run_prepare(arguments: argparse.Namespace) -> int:
@@ -61,11 +77,14 @@ def run_stats(arguments: argparse.Namespace) -> int:
     """What an epoch over a store would see, bucket by bucket."""
     from dataservice.locating import describe_small_cache, open_store
     from dataservice.statistics import format_kinds, format_statistics, measure, measure_kinds
+    from dataservice.store.mixing import MixedStore
 
-    config = take_options(arguments, DataConfig, store=arguments.folder)
+    config = take_options(arguments, DataConfig, store=read_place(arguments.folder))
     store = open_store(config)
     if (warning := describe_small_cache(store, config)) is not None:
         print(warning, file=sys.stderr)
+    if isinstance(store, MixedStore):
+        print("\n".join(store.describe()))
     print(format_statistics(measure(store, config)))
     print("\nEvery kind of sequences, all rows taken once:")
     print(format_kinds(measure_kinds(store, config)))
@@ -77,7 +96,7 @@ def run_curriculum(arguments: argparse.Namespace) -> int:
     from dataservice.dry_run import curriculum_lines
     from dataservice.locating import open_store
 
-    config = take_options(arguments, DataConfig, store=arguments.folder)
+    config = take_options(arguments, DataConfig, store=read_place(arguments.folder))
     for line in curriculum_lines(open_store(config), config, every=arguments.every):
         print(line)
     return 0
@@ -88,7 +107,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     from dataservice.inspection import show_step
     from dataservice.locating import open_store
 
-    config = take_options(arguments, DataConfig, store=arguments.folder)
+    config = take_options(arguments, DataConfig, store=read_place(arguments.folder))
     for line in show_step(open_store(config), config, arguments.step):
         print(line)
     return 0

@@ -30,9 +30,11 @@ _LARGEST_STEP = 1 << 40
 class DataConfig:
     """Settings of the data service; wrong ones raise `DataError` that says how to mend them."""
 
-    store: str | None = None
+    store: str | dict[str, float] | None = None
     """A prepared token store (python -m dataservice prepare): its folder, its URL (s3://, gs://, https://, ...), or
-    servers of it, grpc://HOST:PORT[,HOST:PORT...] or grpc+tls://...; null: made from the corpus and cached."""
+    servers of it, grpc://HOST:PORT[,HOST:PORT...] or grpc+tls://...; null: made from the corpus and cached. Or several,
+    each with its share of the tokens, as {STORE: weight}: an epoch passes once through the store that lasts longest,
+    and through the others as often as that takes."""
 
     cache: str = "cache"
     """Folder in which stores made from a corpus are kept, by digest, and what is read of stores elsewhere."""
@@ -129,6 +131,8 @@ class DataConfig:
             ("epochs", 1),
         ):
             _check_integer(name, getattr(self, name), least)
+        if isinstance(self.store, dict):
+            _check_weights(self.store)
         _check_integer("cache_bytes", self.cache_bytes, 1)
         _check_integer("seed", self.seed, 0, (1 << 63) - 1)
         _check_choice("sequences", self.sequences, SEQUENCES)
@@ -192,6 +196,14 @@ def _check_power(name: str, value: object, least: int, most: int) -> None:
         nearest = min(max(nearest, least), most)
         wanted = f"a power of two from {least} to {most}"
         raise DataError(f"data.{name} must be {wanted}, got {value}; the nearest is data.{name}={nearest}")
+
+
+def _check_weights(stores: dict[str, float]) -> None:
+    for place, weight in stores.items():
+        if not 0 < weight < math.inf:
+            raise DataError(f"data.store[{place}] must be a weight above 0, got {weight}; leave the store out")
+    if not stores:
+        raise DataError("data.store must name a store or more, got {}; set data.store=STORE")
 
 
 def _checked_mixture(mixture: object, lengths: tuple[int, ...]) -> str | dict[int, int]:

@@ -1,6 +1,7 @@
-"""Opening the store that `data.store` names: a folder, a URL that fsspec knows, or servers."""
+"""Opening the store that `data.store` names: a folder, a URL that fsspec knows, servers, or several of these."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from dataservice.config import DataConfig
@@ -9,13 +10,14 @@ from dataservice.store import Store
 from dataservice.store.files import digest_bytes
 from dataservice.store.mirror import MIRRORS, Mirror
 from dataservice.store.mirrored import MirroredStore
+from dataservice.store.mixing import MixedStore
 from dataservice.store.urls import UrlFiles
 
 __all__ = ["describe_small_cache", "open_store", "split_servers"]
 
 
 def open_store(data: DataConfig, fingerprint: str | None = None) -> Store:
-    """Opens the store that `data.store` names.
+    """Opens the store that `data.store` names, or the mixture of several.
 
     Args:
         data: settings of the data service. What is read of a store that lies elsewhere is kept in data.cache.
@@ -26,6 +28,10 @@ def open_store(data: DataConfig, fingerprint: str | None = None) -> Store:
     place = data.store
     if place is None:
         raise DataError("data.store must name a store, got null; set data.store=STORE")
+    if isinstance(place, dict):
+        stores = [open_store(replace(data, store=each), fingerprint) for each in place]
+        folder = Path(data.cache, "mixtures", digest_bytes("\0".join(place).encode())[:32])
+        return MixedStore.of(stores, list(place.values()), folder)
     scheme = re.match(r"([a-z0-9+]+)(://|::)", place)
     if scheme is None:
         return Store.open(place, fingerprint)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataservice import DataConfig, StoreError, batches, held_out_batches
+from dataservice import DataConfig, StoreError, batches, held_out_batches, open_store
+from dataservice.__main__ import main
 from dataservice.store.mixing import MixedStore, interleave
 
 SIZES = st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=8), min_size=1, max_size=4)
@@ -86,3 +87,29 @@ def test_stores_that_do_not_go_together_are_refused(tmp_path, make_store, two_st
         MixedStore.of([two_stores[0], growing], [1, 1], tmp_path)
     with pytest.raises(StoreError, match="must hold documents to be mixed"):
         MixedStore.of([two_stores[0], make_store([[]])], [1, 1], tmp_path)
+
+
+def test_data_store_takes_a_mixture(tmp_path, two_stores, capsys):
+    weights = {str(store.path): weight for store, weight in zip(two_stores, (1.0, 2.0), strict=True)}
+    config = DataConfig(store=weights, cache=str(tmp_path / "cache"), min_length=4, max_length=16, tokens_per_step=64)
+    opened = open_store(config, two_stores[0].manifest.tokens_of.fingerprint)
+    expected = MixedStore.of(two_stores, [1, 2], tmp_path / "mixed")
+    assert opened.prefix_digest(len(opened.shards)) == expected.prefix_digest(len(expected.shards))
+    first, second = weights
+    options = ["--min-length", "4", "--max-length", "16", "--tokens-per-step", "64", "--cache", str(tmp_path / "cache")]
+    assert main(["stats", f"{{{first}: 1, {second}: 2}}", *options]) == 0
+    assert capsys.readouterr().out.startswith("\n".join(expected.describe()))
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("{a: 1, b: x}", "STORE must be a store or {STORE: weight, ...}, got {a: 1, b: x}"),
+        ("{a: 0}", "data.store[a] must be a weight above 0, got 0.0"),
+        ("{a: 1}", "store must be a folder with a manifest.json, got a"),
+    ],
+)
+def test_a_wrong_mixture_is_one_line(place, message, capsys):
+    assert main(["stats", place]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
