@@ -157,7 +157,7 @@ def test_a_local_file_that_changes_while_it_is_read_is_no_input(tmp_path, name):
     [
         ("memory://bucket/none.jsonl", "must be readable, got FileNotFoundError"),
         ("memory://bucket/*.jsonl", "which is empty"),
-        ("nosuch://bucket/a.jsonl", "must be of file systems that fsspec knows"),
+        ("nosuch://bucket/a.jsonl", "must be URLs that fsspec can open"),
         ("memory://bucket/a.array_record", "ArrayRecord files must be local"),
     ],
 )

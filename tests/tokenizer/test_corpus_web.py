@@ -230,6 +230,15 @@ def test_a_file_that_shrinks_under_way_is_said_at_once():
             list(read_shard(shard, config))
 
 
+@pytest.mark.filterwarnings("ignore")  # fsspec leaves its session to the collector of garbage
+def test_pages_of_links_are_lists_of_files():
+    pytest.importorskip("aiohttp")
+    names = ["b.jsonl", "a.jsonl", "c.txt"]
+    page = "".join(f'<a href="{name}">{name}</a>' for name in names).encode()
+    with serving({**{name: f'{{"text": "{name}"}}\n'.encode() for name in names}, "": page}) as server:
+        assert [document.text for document in read(f"{server.url}/*.jsonl")] == ["a.jsonl", "b.jsonl"]
+
+
 def test_empty_files_and_queries_are_files(tmp_path):
     with serving({"a.jsonl": b"", "b.jsonl": b'{"text": "x"}\n'}) as server:
         config = CorpusConfig(paths=(f"{server.url}/a.jsonl", f"{server.url}/b.jsonl?key=1/2"))

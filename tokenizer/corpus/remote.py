@@ -60,7 +60,7 @@ def filesystem_of(url: str) -> tuple[Any, str]:
             f"file system of {url} must be installed, got {str(error).rstrip('.')}; pip install 'dyadlm[remote]'"
         ) from None
     except ValueError as error:
-        raise CorpusError(f"corpus.paths must be of file systems that fsspec knows, got {url!r} ({error})") from None
+        raise CorpusError(f"corpus.paths must be URLs that fsspec can open, got {url!r} ({error})") from None
 
 
 def find_remote(url: str, extensions: tuple[str, ...]) -> list[Found]:
@@ -68,14 +68,14 @@ def find_remote(url: str, extensions: tuple[str, ...]) -> list[Found]:
     head, *rest = url.split("::", 1)
     filesystem, path = with_retries(lambda: filesystem_of(url), url)
     if not has_magic(head):
-        info = look_up(filesystem, path, url)
+        info = look_up(url)
         return [_found(filesystem, path, url, info, extensions)]
     base = head[: re.search(r"[*[]", head).start()].rpartition("/")[0] + "/"  # type: ignore[union-attr]
     matches: Any = with_retries(lambda: filesystem.glob(path, detail=True), url)
     found = []
     for match, info in sorted(matches.items()):
         location = "::".join([_below(filesystem, base, match), *rest])
-        info = _whole_info(filesystem, match, location, info)
+        info = _whole_info(location, info)
         new = _found(filesystem, match, location, info, extensions)
         if found and found[-1].folder is new.folder is None:
             found[-1].files.extend(new.files)
@@ -86,8 +86,9 @@ def find_remote(url: str, extensions: tuple[str, ...]) -> list[Found]:
     return found
 
 
-def look_up(filesystem: Any, path: str, url: str) -> dict[str, Any]:
+def look_up(url: str) -> dict[str, Any]:
     """What a file system says about a file now; SourceError when it is not there."""
+    filesystem, path = with_retries(lambda: filesystem_of(url), url)
 
     def ask() -> dict[str, Any]:
         filesystem.invalidate_cache()
@@ -98,8 +99,7 @@ def look_up(filesystem: Any, path: str, url: str) -> dict[str, Any]:
 
 def refuse_change(file: SourceFile) -> None:
     """Raise SourceError unless a remote file is as it was when the corpus was listed."""
-    filesystem, path = filesystem_of(file.location)
-    now = source_of(look_up(filesystem, path, file.location), file.location, file.repository, file.path)
+    now = source_of(look_up(file.location), file.location, file.repository, file.path)
     if now != file:
         raise SourceError(
             f"source must stay as it is while it is read, got {now.size} bytes {now.version} after {file.size} bytes "
@@ -130,15 +130,15 @@ def _folder(filesystem: Any, path: str, url: str, extensions: tuple[str, ...]) -
             continue
         repository = name if len(relative.parts) == 1 else relative.parts[0]
         location = "::".join([location, *rest])
-        info = _whole_info(filesystem, place, location, info)
+        info = _whole_info(location, info)
         files.append(source_of(info, location, repository, relative.as_posix()))
     return Found(name, files)
 
 
-def _whole_info(filesystem: Any, path: str, url: str, listed: dict[str, Any]) -> dict[str, Any]:
+def _whole_info(url: str, listed: dict[str, Any]) -> dict[str, Any]:
     """What a list says of a file, or what is said of the file alone where lists spell times otherwise or leave out."""
     is_whole = listed["type"] == "directory" or (listed.get("size") is not None and listed.keys() & set(VERSIONS))
-    return listed if is_whole else look_up(filesystem, path, url)
+    return listed if is_whole else look_up(url)
 
 
 def _below(filesystem: Any, base: str, path: str) -> str:
