@@ -1,7 +1,10 @@
 import errno
 import os
 import random
+import resource
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -223,3 +226,38 @@ def test_a_shard_that_kills_its_workers_is_put_off_alone(corpus, unbroken, tmp_p
             prepare(corpus, TOKENIZER, tmp_path / "store", workers=2)
     prepare(corpus, TOKENIZER, tmp_path / "store", workers=2)
     assert folder_bytes(tmp_path / "store") == unbroken
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+@pytest.mark.parametrize("limit", [100, 1400, 2600, 4000])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_writes_that_the_system_refuses_end_in_one_line(corpus, unbroken, tmp_path, limit, workers):
+    """A limit on the size of files: every layer's own writes fail, as on a disk that is full."""
+    output = tmp_path / "store"
+    TOKENIZER.save(tmp_path / "tokenizer")
+    command = [
+        sys.executable,
+        "-m",
+        "dataservice",
+        "prepare",
+        *corpus.paths,
+        "--tokenizer",
+        str(tmp_path / "tokenizer"),
+    ]
+    command += ["--output", str(output), "--held-out-fraction", "0.3", "--workers", workers]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def refuse_large_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run(
+        command, env=environment, preexec_fn=refuse_large_files, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr and "must be writable" in done.stderr.strip().splitlines()[-1]
+    assert not list(output.rglob("*.partial")) and not list(output.rglob("incoming/*"))
+    if (output / "manifest.json").exists():
+        assert verify(Store.open(output)) == []
+    prepare(corpus, TOKENIZER, output, workers=1)
+    assert folder_bytes(output) == unbroken
