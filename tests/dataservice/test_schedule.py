@@ -250,6 +250,15 @@ def test_the_first_cycle_of_a_run_and_the_last_of_an_epoch_can_have_curricula_of
         assert len({tuple(orders[number]) for orders in (usual, growing, shrinking)}) == 3
 
 
+def test_no_row_of_joined_documents_is_preferred_to_another():
+    schedule = make_schedule(np.array([[800], [80]]), config_of(sequences="concatenated", curriculum="grow-p2"))
+    (cycle,) = schedule.cycles()
+    # Of 440 steps 40 take rests of shards: spread evenly they are at 0.5 on average, with a deviation of 0.05; drawn
+    # as often as the others they would be among the first 80.
+    assert (cycle.buckets == 1).sum() == 40
+    assert np.flatnonzero(cycle.buckets == 1).mean() / 440 == pytest.approx(0.5, abs=0.15)
+
+
 def test_cycles_are_those_of_their_steps():
     schedule = make_schedule(np.arange(20).reshape(4, 5) * 7, config_of(window_shards=2, cycles=2, epochs=2))
     step = 0
