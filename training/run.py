@@ -34,6 +34,7 @@ FREE_SETTINGS = (
     "train.sample_tokens",
     "train.tensorboard",
     "data.ahead_windows",
+    "data.store",
     "data.cache",
     "data.cache_bytes",
     "data.token_file",
@@ -44,7 +45,10 @@ FREE_SETTINGS = (
     "data.workers",
     "distributed",
 )
-"""Settings that a run may be started again with another value of: they change none of the steps already taken."""
+"""Settings that a run may be started again with another value of: they change none of the steps already taken.
+
+A store may move; that its content is the same, checkpoints know by its digest.
+"""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,9 @@ from dataservice.store.retrying import Patience, TransientError, persist
 __all__ = ["Connection"]
 
 Result = TypeVar("Result")
+Action = Callable[[flight.FlightClient, flight.FlightCallOptions], Result]
+
+LONG = 10
 
 # Frames and windows that hold a whole piece of an answer: with gRPC's own the same bytes cost 1.6 times the CPU.
 # Found dead, a server is asked again by a new channel: without the pauses and the memory of the old one.
@@ -44,20 +47,27 @@ class Connection:
         self._clients: dict[str, flight.FlightClient] = {}
         self._lock = threading.Lock()
         headers = [] if access.token is None else [(b"authorization", f"Bearer {access.token}".encode())]
-        self._options = flight.FlightCallOptions(timeout=patience.timeout, headers=headers)
+        self._options, self._long_options = (
+            flight.FlightCallOptions(timeout=timeout, headers=headers)
+            for timeout in (patience.timeout, LONG * patience.timeout)
+        )
 
-    def call(self, action: Callable[[flight.FlightClient, flight.FlightCallOptions], Result]) -> Result:
+    def call(self, action: Action[Result], *, is_long: bool = False) -> Result:
         """What `action(client, options)` returns with a server that answers; it raises TransientError for bad answers.
+
+        Where it `is_long`, as when the answer is a whole file, the timeout of the call is ten times as long.
 
         Raises StoreError when a server refuses, or when none has answered in all tries.
         """
+
+        options = self._long_options if is_long else self._options
 
         def attempt() -> Result:
             faults = []
             for _ in self.urls:
                 number = self._current
                 try:
-                    return self._ask(self.urls[number], action)
+                    return self._ask(self.urls[number], action, options)
                 except TransientError as error:
                     faults.append(str(error))
                     self._leave(number)
@@ -65,9 +75,9 @@ class Connection:
 
         return persist(attempt, self._patience, self._give_up)
 
-    def _ask(self, url: str, action: Callable[[flight.FlightClient, flight.FlightCallOptions], Result]) -> Result:
+    def _ask(self, url: str, action: Action[Result], options: flight.FlightCallOptions) -> Result:
         try:
-            return action(self._client(url), self._options)
+            return action(self._client(url), options)
         except TRANSIENT as error:
             raise TransientError(f"{url}: {_describe(error)}") from error
         except TransientError as error:

@@ -40,7 +40,7 @@ class ServedFiles:
         """What `take` makes of a file's bytes, asked again after faults that may pass."""
         ticket = flight.Ticket(FileRequest(name).to_bytes())
         return self._connection.call(
-            lambda client, options: take(piece.tobytes() for piece in _receive(client, options, ticket))
+            lambda client, options: take(piece.tobytes() for piece in _receive(client, options, ticket)), is_long=True
         )
 
     def has_writer(self) -> bool:

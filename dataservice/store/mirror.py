@@ -129,27 +129,28 @@ class Mirror:
 
     def load(self, name: str, parse: Callable[[bytes], Result]) -> Result:
         """What `parse` makes of a small file, fetched unless the mirror holds it undamaged."""
-        with suppress(FileNotFoundError, ValueError):
-            return parse(self._read(name))
-        data = self._fetch(name, _parsed(parse))
         path = self._folder / name
-        with self._writable(path), _arriving(path) as file:
-            file.write(data)
-        return parse(data)
+        with self._writable(path):
+            with suppress(FileNotFoundError, ValueError):
+                return parse(path.read_bytes())
+            data = self._fetch(name, _parsed(parse))
+            with _arriving(path) as file:
+                file.write(data)
+            return parse(data)
 
     def obtain(self, name: str, seal: FileSeal) -> Path:
         """Path of a file with the sealed bytes, fetched unless the mirror holds them."""
         path = self._folder / name
-        if self._holds(name, seal):
-            self.touch(name)
-            return path
-        with self._writable(path), _arriving(path) as file:
-            # Another process or thread may have fetched it while this one waited.
-            if path.exists() and self._holds(name, seal):
+        with self._writable(path):
+            if self._holds(name, seal):
+                self.touch(name)
                 return path
-            self._make_room(file, seal.size)
-            self._fetch(name, lambda pieces: _write_sealed(file, pieces, seal))
-        return path
+            with _arriving(path) as file:
+                # Another process or thread may have fetched it while this one waited.
+                if not self._holds(name, seal):
+                    self._make_room(file, seal.size)
+                    self._fetch(name, lambda pieces: _write_sealed(file, pieces, seal))
+            return path
 
     def touch(self, name: str) -> None:
         """Notes that a file is in use, so that others are removed before it."""
@@ -178,9 +179,7 @@ class Mirror:
             for _, held_size, path in held:
                 if excess <= 0:
                     break
-                if not path.endswith(PARTIAL_SUFFIX):
-                    Path(path).unlink(missing_ok=True)
-                    excess -= held_size
+                excess -= held_size if _remove(Path(path)) else 0
             # Counted from now on, though it has not arrived.
             os.truncate(file.fileno(), size)
 
@@ -208,6 +207,16 @@ def _list_held(root: Path) -> Iterator[tuple[float, int, str]]:
         with suppress(FileNotFoundError):
             status = path.stat()
             yield status.st_mtime, status.st_size, str(path)
+
+
+def _remove(path: Path) -> bool:
+    """Remove a file unless it is just arriving; one that was, when its process was killed, is not."""
+    with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
+        if path.suffix == PARTIAL_SUFFIX:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+        return True
+    return False
 
 
 @contextmanager

@@ -231,9 +231,21 @@ def test_the_files_used_least_recently_make_room(tmp_path):
     for name in (names[0], names[2], names[3]):
         assert mirror.obtain(name, seal_of(name)).read_bytes() == content_of(name)
     assert files.fetched == names
+    left = tmp_path / "root/two/shards/killed/tokens.npy.partial"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(bytes(300))
     larger = Mirror(files, tmp_path / "root" / "two", root=tmp_path / "root", limit=99)
     assert larger.obtain(names[1], seal_of(names[1])).exists()
-    assert len(list((tmp_path / "root").rglob("tokens.npy"))) == 1
+    assert len(list((tmp_path / "root").rglob("tokens.npy*"))) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    mirror = Mirror(CountingFiles(), tmp_path / "file" / "one", root=tmp_path / "file", limit=350)
+    for use in (mirror.update, lambda: mirror.obtain("a/b", seal_of("a/b")), lambda: mirror.load("a/b", len)):
+        with pytest.raises(StoreError, match=r"data.cache must have room.*Not a directory") as caught:
+            use()
+        assert "\n" not in str(caught.value)
 
 
 def test_threads_that_want_one_file_fetch_it_once(tmp_path):
