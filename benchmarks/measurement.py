@@ -5,11 +5,13 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+Result = TypeVar("Result", bound=tuple)
 
 MEGABYTE = 1e6
 
@@ -47,16 +49,26 @@ def measure(work: Callable[[], Any], digest: Callable[[Any], str]) -> None:
 
 
 def run_in_turns(
-    module: str, peers: Sequence[str], arguments: Sequence[str], repeats: int
-) -> dict[str, list[Measurement]]:
-    """Run `python -m module ARGUMENTS --peer NAME` for one peer at a time, all peers in every turn."""
-    results: dict[str, list[Measurement]] = {peer: [] for peer in peers}
+    module: str,
+    peers: Sequence[str],
+    arguments: Sequence[str],
+    repeats: int,
+    *,
+    result: type[Result] = Measurement,
+    pythons: Mapping[str, str] | None = None,
+) -> dict[str, list[Result]]:
+    """Run `python -m module ARGUMENTS --peer NAME` for one peer at a time, all peers in every turn.
+
+    The last line that it prints is a JSON list of the fields of a `result`. `pythons` names the interpreters of peers
+    that have another one.
+    """
+    results: dict[str, list[Result]] = {peer: [] for peer in peers}
     for turn in range(repeats):
         for peer in peers:
             print(f"turn {turn + 1} of {repeats}: {peer}", file=sys.stderr, flush=True)
-            command = [sys.executable, "-m", module, *arguments, "--peer", peer]
+            command = [(pythons or {}).get(peer, sys.executable), "-m", module, *arguments, "--peer", peer]
             output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            results[peer].append(Measurement(*json.loads(output.splitlines()[-1])))
+            results[peer].append(result(*json.loads(output.splitlines()[-1])))
     return results
 
 
@@ -75,12 +87,12 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
 
 
-def middle(measurements: Sequence[Measurement], name: str) -> float:
+def middle(measurements: Sequence[Any], name: str) -> float:
     """Return the median of one of the numbers."""
     return median(getattr(measurement, name) for measurement in measurements)
 
 
-def paired_ratio(over: Sequence[Measurement], under: Sequence[Measurement], name: str) -> float:
+def paired_ratio(over: Sequence[Any], under: Sequence[Any], name: str) -> float:
     """Return the median, over turns, of the ratio of two runs of the same turn."""
     return median(getattr(a, name) / getattr(b, name) for a, b in zip(over, under, strict=True))
 
