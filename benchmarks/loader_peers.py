@@ -101,6 +101,7 @@ def end_processes() -> None:
     """End this process's children at once: grain's own closing waits for ever for workers that read ahead."""
     for process in multiprocessing.active_children():
         process.kill()
+        process.join()
 
 
 def write_mosaic(folder: Path) -> None:
@@ -128,14 +129,15 @@ def open_mosaic(folder: Path, num_rows: int, state: Any) -> Stream:
 
     def batches() -> Iterator[Arrays]:
         while True:
-            yield from map(split, loader)
+            yield from (split(batch["tokens"]) for batch in loader)
 
     stream = batches()
     return Stream(stream, loader.state_dict, stream.close)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def stack_samples(samples: list[dict[str, np.ndarray]]) -> np.ndarray:
-    return np.stack([sample["tokens"] for sample in samples])
+def stack_samples(samples: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Return the batch as a dict, whose samples the loader can count for its state."""
+    return {"tokens": np.stack([sample["tokens"] for sample in samples])}
 
 
 PEERS = {
