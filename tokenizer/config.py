@@ -80,6 +80,14 @@ class TokenizerConfig:
         return self.special_tokens + tuple(f"<|unused_token_{n}|>" for n in range(self.num_reserved))
 
     @property
+    def reserved_spellings(self) -> tuple[bytes, ...]:
+        """What no learned token may spell, so that every format can hold the special tokens beside them."""
+        from tokenizer.interchange.special_names import spelled_bytes
+
+        spellings = [spelling for name in self.all_special_tokens for spelling in (name.encode(), spelled_bytes(name))]
+        return tuple(spelling for spelling in spellings if spelling is not None and len(spelling) > 1)
+
+    @property
     def num_merges(self) -> int:
         """Merges that fill the vocabulary."""
         return self.vocab_size - NUM_BYTES - len(self.all_special_tokens)

@@ -117,6 +117,7 @@ def merge_counted(
         ties=config.ties,
         max_token_length=config.max_token_length,
         known_pairs=known_pairs,
+        reserved=config.reserved_spellings,
         progress=progress,
     )
     if missing := num_wanted - len(merges.pairs):

@@ -11,6 +11,7 @@ import numpy as np
 
 from tokenizer.encoding.encoder import Encoder
 from tokenizer.errors import TokenizerError
+from tokenizer.interchange.special_names import is_apart
 from tokenizer.merging.trainer import Merges
 from tokenizer.progress import Progress
 from tokenizer.ragged import offsets_of, take_rows
@@ -64,12 +65,12 @@ class Tokenizer:
         if len(learned) != first:
             raise TokenizerError("merges must make different tokens, got two that spell the same bytes")
         for name in special_tokens:
-            if name.encode() in learned:
+            if not is_apart(name, learned):
                 raise TokenizerError(f"special_tokens must differ from learned tokens, got {name!r}; rename it")
 
     @classmethod
     def load(cls, path: str | Path) -> "Tokenizer":
-        """Open a tokenizer's folder; raises TokenizerError for what is not one, or has been altered."""
+        """Open a tokenizer's folder; raises TokenizerError for what is none, or when its tokens were altered."""
         from tokenizer.artefact import load_tokenizer
 
         return load_tokenizer(Path(path))

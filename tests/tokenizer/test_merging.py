@@ -58,10 +58,11 @@ def plain_merges(
     min_languages=1,
     max_token_length=None,
     ties="ids",
+    reserved=(),
 ):
     words = plain_words(documents, pattern)
     logs = log_table(len({repository for _, repository, _ in documents}), shift=int("R+1" in priority))
-    lengths = dict.fromkeys(range(256), 1)
+    spellings = {byte: bytes([byte]) for byte in range(256)}
     merges, skipped, steps = [], set(), 0
     while len(merges) < num_merges:
         found = {}
@@ -72,8 +73,9 @@ def plain_merges(
         order = []
         for pair, (frequency, repositories, languages) in found.items():
             value = plain_value(priority, frequency, len(repositories), len(languages), logs)
-            is_too_long = max_token_length and lengths[pair[0]] + lengths[pair[1]] > max_token_length
-            if value > 0 and pair not in skipped and not is_too_long:
+            spelling = spellings[pair[0]] + spellings[pair[1]]
+            is_left_aside = spelling in reserved or (max_token_length and len(spelling) > max_token_length)
+            if value > 0 and pair not in skipped and not is_left_aside:
                 order.append((-value, plain_key(ties, pair, len(order)), pair))
         if not order:
             break
@@ -84,7 +86,7 @@ def plain_merges(
             skipped.add(pair)
             continue
         token = 256 + len(merges)
-        lengths[token] = lengths[pair[0]] + lengths[pair[1]]
+        spellings[token] = spellings[pair[0]] + spellings[pair[1]]
         merges.append((*pair, frequency, len(repositories), len(languages)))
         for word in words:
             word.tokens = plain_merge(word.tokens, pair, token)
@@ -142,6 +144,7 @@ def corpora(draw):
             "min_languages": st.integers(1, 3),
             "max_token_length": st.sampled_from([None, 2, 3, 5]),
             "ties": st.sampled_from(TIES),
+            "reserved": st.sampled_from([(), (b"ab",), (b"aa", b"ba", b" ab", b"abcab"), (b"aaaa", b"a a")]),
         }
     ),
 )

@@ -173,3 +173,23 @@ def test_killed_anywhere_and_run_again_gives_the_same_bytes(corpus, tmp_path, nu
 def test_impossible_settings_are_refused(settings, message):
     with pytest.raises(TokenizerError, match=message):
         TokenizerConfig(**settings)
+
+
+@pytest.mark.parametrize("name", ["<eod>", "\u0120the", "the the"])
+def test_no_token_is_learned_that_spells_a_special_one(tmp_path, name):
+    text = f"{name} the the <eod> <eod>" * 20
+    made = train([(text, "r", "x")], vocab_size=400, pattern="none", special_tokens=[name], num_reserved=0)
+    assert made.vocab_size > 262 and not {name.encode(), b" the" if name == "\u0120the" else b""} & set(
+        made.token_bytes[:-1]
+    )
+    made.save(tmp_path / "made")
+    opened = Tokenizer.load(tmp_path / "made")
+    assert opened.decode(opened.encode(text)) == text
+    assert opened.encode(name, allowed_special=[name]) == [opened.special_tokens[name]]
+
+
+@pytest.mark.parametrize("name", ["a", "\u0120", "\u00e9", " ", "\n\n"])
+def test_a_special_token_that_cannot_be_told_from_a_learned_one_is_refused(name):
+    with pytest.raises(TokenizerError, match="special_tokens must") as caught:
+        train([("the the", "r", "x")], vocab_size=300, special_tokens=[name])
+    assert "\n" not in str(caught.value)

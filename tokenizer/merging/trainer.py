@@ -14,6 +14,7 @@ bound of its priority for nothing, and only pairs whose bound reaches the top ar
 occurrence, which breaks ties under the rule `first`, is found late for the same reason.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from tokenizer.merging.known import known_lengths, make_text
 from tokenizer.merging.pairs import PairRows, Pairs
 from tokenizer.merging.priorities import make_priority, resolve_priority
 from tokenizer.merging.queue import Queue
+from tokenizer.merging.reserved import Reserved
 from tokenizer.merging.sources import Sources
 from tokenizer.merging.text import Births, Plan
 from tokenizer.merging.ties import Ties
@@ -64,6 +66,7 @@ def merge_words(
     ties: str = "ids",
     max_token_length: int | None = None,
     known_pairs: np.ndarray | None = None,
+    reserved: Collection[bytes] = (),
     progress: Progress | None = None,
 ) -> Merges:
     """Make up to `num_merges` merges; fewer when no pair of positive priority is left.
@@ -79,6 +82,7 @@ def merge_words(
         known_pairs: int32[known, 2], merges to go on from: the words start as these encode them, and the result begins
             with token 256 + known. From the merges of an earlier training on the same words, it is what that training
             would have made next.
+        reserved: What no token may spell; pairs that would are left aside.
         progress: Called as progress("merge pairs", merges, num_merges).
     """
     if len(counts.data) > _MAX_BYTES:
@@ -90,7 +94,9 @@ def merge_words(
         priority, num_repositories=len(counts.repository_names), num_languages=len(counts.language_names)
     )
     known = np.zeros((0, 2), np.int32) if known_pairs is None else known_pairs
-    trainer = _Trainer(counts, known, num_merges, name, min_repositories, min_languages, Ties(ties), max_token_length)
+    trainer = _Trainer(
+        counts, known, reserved, num_merges, name, min_repositories, min_languages, Ties(ties), max_token_length
+    )
     while trainer.merge_batch():
         if progress:
             progress("merge pairs", trainer.num_merges, num_merges)
@@ -102,6 +108,7 @@ class _Trainer:
         self,
         counts: WordCounts,
         known_pairs: np.ndarray,
+        reserved: Collection[bytes],
         num_merges: int,
         priority: str,
         min_repositories: int,
@@ -131,6 +138,7 @@ class _Trainer:
         self._languages = np.full(num_tokens, sources.num_languages, np.int64)
         self._lengths = np.ones(num_tokens, np.int64)
         self._lengths[: self._first_token] = known_lengths(known_pairs)
+        self._reserved = Reserved(reserved, known_pairs, num_tokens)
         births = self._text.all_births()
         self._add(self._group(_sort(births)))
 
@@ -189,6 +197,7 @@ class _Trainer:
         self._repositories[tokens] = rows.repositories
         self._languages[tokens] = rows.languages
         self._lengths[tokens] = self._lengths[rows.lefts] + self._lengths[rows.rights]
+        self._reserved.describe(tokens, rows.lefts, rows.rights)
 
     def _group(self, births: "_SortedBirths") -> "_Groups":
         """Return the new pairs; F is that of the births there are."""
@@ -196,7 +205,9 @@ class _Trainer:
         starts = np.flatnonzero(np.diff(codes, prepend=-1))
         lefts, rights = (codes[starts] >> 32).astype(np.int32), codes[starts].astype(np.int32)
         frequencies = np.add.reduceat(self._text.weights[slots], starts) if len(starts) else np.zeros(0, np.int64)
-        frequencies[self._lengths[lefts] + self._lengths[rights] > self._max_token_length] = 0
+        lengths = self._lengths[lefts] + self._lengths[rights]
+        frequencies[lengths > self._max_token_length] = 0
+        frequencies[self._reserved.find(lefts, rights, lengths)] = 0
         repositories = np.minimum(self._repositories[lefts], self._repositories[rights])
         repositories = np.minimum(repositories, frequencies)
         languages = np.minimum(self._languages[lefts], self._languages[rights])
