@@ -7,7 +7,7 @@ A batch has 262,144 tokens: inputs and targets, contiguous, every byte of which 
 is cut into rows of that length alone, and every peer is given these rows: `memmap` gathers them from one file by a
 true random permutation and does nothing beyond that; grain reads one ArrayRecord record a row and batches them;
 `streaming` is MosaicML's, with its own shards. `natural` is the mixture of all lengths and packed tails, DyadLM only.
-Threads and workers are those of each library's usual settings; `thread` is DyadLM with data.prefetch=2.
+grain has two threads, or two workers; `thread` is DyadLM with data.prefetch=2.
 
 Each run has a process of its own, and runs alternate. Libraries are imported before a clock starts. `first batch` is
 from opening to the first batch (DyadLM: a store without indexes, so they are made and the digests of all shards are

@@ -88,7 +88,9 @@ def open_grain(folder: Path, num_rows: int, state: Any, *, workers: int) -> Stre
     decode = partial(np.frombuffer, dtype=read_rows(folder).dtype)
     records = grain.MapDataset.source(source)  # pyright: ignore[reportArgumentType] (the two name an index otherwise)
     records = records.seed(_SEED).shuffle().map(decode)
-    dataset = records.batch(num_rows).repeat().to_iter_dataset()
+    # Its 16 threads by default would make 16 batches at once before giving the first.
+    threads = grain.ReadOptions(num_threads=2, prefetch_buffer_size=4)
+    dataset = records.batch(num_rows).repeat().to_iter_dataset(threads)
     if workers:
         dataset = dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=workers))
     iterator = iter(dataset)
