@@ -36,7 +36,7 @@ class TokenizerConfig:
     """Pairs found in fewer languages are never merged."""
     pattern: str = "gpt4"
     """How text is split into words that merges never cross: gpt4, gpt2, llama3, qwen2, o200k, none, or a regular
-    expression."""
+    expression, whose gaps are words too; other libraries may read that otherwise."""
     ties: Ties = "ids"
     """Which of equally good pairs is merged: ids takes the smaller (left id, right id), as rustbpe does; hf the same
     with bytes in the order of Hugging Face's alphabet, as tokenizers does; first the pair that occurs first in the

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tokenizer import train
 from tokenizer.corpus import CorpusConfig, list_shards, read_shard
 from tokenizer.errors import CorpusError
 
@@ -37,6 +38,16 @@ def test_a_folder_gives_its_source_files_with_their_repositories(project):
     assert found["repository2/src/module5.py"][1:3] == ("repository2", "py")
     assert found["repository0/src/module6.c"].language == "c"
     assert found["loose.py"].repository == "projects"
+
+
+def test_tokenizers_and_stores_written_among_the_sources_are_no_sources(project):
+    before = [shard.identity for shard in list_shards(CorpusConfig(paths=(str(project),)))]
+    train([("some text", "r", "x")], vocab_size=270).save(project / "runs" / "tokenizer")
+    store = project / "runs" / "store"
+    store.mkdir()
+    for name in ("manifest.json", "shards.parquet", "notes.py"):
+        (store / name).write_text("{}")
+    assert [shard.identity for shard in list_shards(CorpusConfig(paths=(str(project),)))] == before
 
 
 def test_a_git_work_tree_is_one_repository(project):

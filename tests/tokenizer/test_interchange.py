@@ -9,7 +9,7 @@ import pytest
 
 from tokenizer import Tokenizer, TokenizerError, train
 from tokenizer.commands import main
-from tokenizer.interchange.huggingface import to_tokenizer_config
+from tokenizer.interchange.huggingface import to_tokenizer_config, to_tokenizer_json
 from tokenizer.interchange.tiktoken_ranks import export_tiktoken
 from tokenizer.splitting.patterns import PATTERNS
 
@@ -144,6 +144,23 @@ def test_files_as_their_authors_publish_them_keep_their_ids(documents, texts, tm
     assert len(composed) > 300
     same_ids(ours, composed, lambda text: model.encode(text, add_special_tokens=False).ids)
     assert ours.vocab_size == model.get_vocab_size()
+
+
+def test_what_is_not_taken_over_is_said(small_tokenizer, tmp_path, caplog):
+    content = to_tokenizer_json(small_tokenizer)
+    content["added_tokens"][0]["special"] = False
+    content["truncation"] = {"max_length": 8, "strategy": "LongestFirst", "direction": "Right", "stride": 0}
+    content["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = r"\h+|[^\h]+"
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    Tokenizer.from_huggingface(tmp_path)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 3 and not any("\n" in line for line in said)
+    assert "pattern is none of" in said[0] and "1 added tokens are special here" in said[1] and "truncation" in said[2]
+    caplog.clear()
+    small_tokenizer.save(tmp_path / "ours")
+    Tokenizer.load(tmp_path / "ours")
+    Tokenizer.from_huggingface(tmp_path / "ours")
+    assert not caplog.records
 
 
 def other_models(peer):

@@ -20,6 +20,8 @@ __all__ = [
 ]
 
 SKIPPED_FOLDERS = ("__pycache__", "node_modules")
+MADE_HERE = ({"tokenizer.json", "provenance.json"}, {"manifest.json", "shards.parquet"})
+"""Files that tell a folder of a tokenizer, or of a token store."""
 
 
 def is_parquet(path: str) -> bool:
@@ -79,7 +81,8 @@ def find_folder_files(folder: Path, extensions: tuple[str, ...]) -> list[SourceF
     """List the source files and tables under a folder, in the order of their paths.
 
     The repository of a file is the folder itself when that is a git work tree, else the first folder below it on the
-    way to the file. Hidden folders, ``__pycache__`` and ``node_modules`` are not entered, links not followed.
+    way to the file. Hidden folders, ``__pycache__`` and ``node_modules`` are not entered, nor are tokenizers and stores
+    that were written there; links are not followed.
     """
     root = folder.resolve()
     is_one_repository = (root / ".git").exists()
@@ -97,6 +100,9 @@ def find_folder_files(folder: Path, extensions: tuple[str, ...]) -> list[SourceF
 
 def _walk(root: Path) -> Iterator[Path]:
     for folder, subfolders, names in os.walk(root):
+        if any(files <= {*names} for files in MADE_HERE):
+            subfolders.clear()
+            continue
         subfolders[:] = sorted(n for n in subfolders if not n.startswith(".") and n not in SKIPPED_FOLDERS)
         for name in sorted(names):
             yield Path(folder, name)

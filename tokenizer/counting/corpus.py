@@ -10,7 +10,7 @@ from tokenizer.corpus.columns import choose_columns
 from tokenizer.counting.counts import WordCounts, count_words
 from tokenizer.errors import TokenizerError
 from tokenizer.progress import Progress
-from tokenizer.splitting.patterns import resolve_pattern
+from tokenizer.splitting.patterns import resolve_pattern, warn_of_engines
 
 __all__ = ["Counted", "count_documents", "count_shards"]
 
@@ -37,6 +37,7 @@ def count_documents(
 ) -> Counted:
     """Count (text, repository, language) rows, or mappings that hold such columns."""
     resolve_pattern(config.pattern)  # a faulty expression shows before anything is read
+    warn_of_engines(config.pattern)
     options = {"max_words": config.max_words, "progress": progress, "processes": processes}
     return _told(count_words(_as_sources(documents), config.pattern, **options), {}, config)
 
@@ -51,6 +52,7 @@ def count_shards(
 ) -> Counted:
     """Count the documents of these shards that are not held out; says what was left out and why."""
     resolve_pattern(config.pattern)  # a faulty expression shows before anything is read
+    warn_of_engines(config.pattern)
     reading = _Reading(shards, corpus, progress)
     words = count_words(reading.documents(), config.pattern, max_words=config.max_words, processes=processes)
     if reading.skipped:

@@ -1,6 +1,7 @@
 """Reading ``tokenizer.json``: our own, and those of other byte-level BPE tokenizers."""
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,14 @@ from tokenizer.errors import TokenizerError
 from tokenizer.interchange.tiktoken_ranks import pairs_of_ranks
 from tokenizer.merging.known import find_cut_tokens
 from tokenizer.merging.ties import byte_alphabet
-from tokenizer.splitting.patterns import PATTERNS
+from tokenizer.splitting.patterns import PATTERNS, warn_of_engines
 
 if TYPE_CHECKING:
     from tokenizer.vocabulary import Tokenizer
 
 __all__ = ["from_tokenizer_json", "import_tokenizer_json", "read_json"]
+
+log = logging.getLogger(__name__)
 
 NUM_BYTES = 256
 COMPOSING = ("NFC", "NFKC")
@@ -31,10 +34,28 @@ def import_tokenizer_json(path: Path, special_tokens: Sequence[str], *, drop_nor
     from tokenizer.vocabulary import Tokenizer
 
     path = path / "tokenizer.json" if path.is_dir() else path
-    pairs, specials, pattern, ids = from_tokenizer_json(read_json(path), path, drop_normalizer=drop_normalizer)
+    content = read_json(path)
+    pairs, specials, pattern, ids = from_tokenizer_json(content, path, drop_normalizer=drop_normalizer)
+    _warn(content, pattern)
     ids = np.concatenate((ids, np.arange(len(ids), len(ids) + len(special_tokens), dtype=np.int32)))
     provenance = {"imported": path.name, "normalizer": "dropped" if drop_normalizer else None}
     return Tokenizer(pairs, [*specials, *special_tokens], pattern, ids=ids, provenance=provenance)
+
+
+def _warn(content: dict[str, Any], pattern: str) -> None:
+    """Say what is not taken over, and where ids of some texts might differ."""
+    if pattern != GPT2_WITH_SINGLE_DIGITS:
+        warn_of_engines(pattern)
+    ordinary = [token["content"] for token in content.get("added_tokens") or [] if not token.get("special")]
+    if ordinary:
+        log.warning(
+            "%d added tokens are special here: text that spells them becomes other ids unless they are allowed, as %r",
+            len(ordinary),
+            ordinary[0],
+        )
+    for name in ("truncation", "padding"):
+        if content.get(name):
+            log.warning("%s of the tokenizer is left out: texts are encoded whole", name)
 
 
 def from_tokenizer_json(

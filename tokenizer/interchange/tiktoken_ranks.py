@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tokenizer.errors import TokenizerError
+from tokenizer.splitting.patterns import warn_of_engines
 
 if TYPE_CHECKING:
     from tokenizer.vocabulary import Tokenizer
@@ -37,6 +38,7 @@ def import_tiktoken(path: Path, pattern: str, special_tokens: Sequence[str]) -> 
     """Read a file; see ``Tokenizer.from_tiktoken``."""
     from tokenizer.vocabulary import Tokenizer
 
+    warn_of_engines(pattern)
     ranks = _read_ranks(path)
     numbers = sorted(ranks.values())
     # Ranks that the file leaves out belong to special tokens, as in a tokenizer that was extended.

@@ -1,12 +1,15 @@
 """The named split patterns and their regular expressions."""
 
+import logging
 from functools import cache
 
 import regex
 
 from tokenizer.errors import TokenizerError
 
-__all__ = ["PATTERNS", "compile_pattern", "resolve_pattern"]
+__all__ = ["PATTERNS", "compile_pattern", "resolve_pattern", "warn_of_engines"]
+
+log = logging.getLogger(__name__)
 
 # Written as their authors publish them, so that an exported tokenizer carries the very same text.
 PATTERNS = {
@@ -40,6 +43,17 @@ def resolve_pattern(pattern: str) -> str:
     expression = PATTERNS.get(pattern, pattern)
     compile_pattern(expression)
     return expression
+
+
+def warn_of_engines(pattern: str) -> None:
+    """Log a warning about an expression of which it is not known that every engine reads it alike."""
+    if PATTERNS.get(pattern, pattern) not in PATTERNS.values():
+        log.warning(
+            "pattern is none of %s, which split alike everywhere: other libraries read it with engines of their own, "
+            "which may refuse it or split otherwise, got %r",
+            ", ".join(PATTERNS),
+            pattern,
+        )
 
 
 @cache
