@@ -122,10 +122,11 @@ def merge_counted(
     )
     if missing := num_wanted - len(merges.pairs):
         log.warning(
-            "no pair is left to merge: the vocabulary has %d tokens, %d fewer than vocab_size %d",
+            "no pair is left to merge: the vocabulary has %d tokens, %d fewer than vocab_size %d%s",
             config.vocab_size - missing,
             missing,
             config.vocab_size,
+            f"; {priority} never merges a pair of one repository, F does" if "logR" in priority else "",
         )
     return merges, counted.provenance | {
         "options": _options(config),
