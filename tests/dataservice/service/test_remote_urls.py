@@ -17,6 +17,8 @@ from dataservice import DataConfig, Store, StoreError, batches, held_out_batches
 from dataservice.__main__ import main
 from dataservice.loader import BatchDataset
 from dataservice.locating import describe_small_cache, open_store
+from dataservice.service.server import StoreServer
+from dataservice.service.settings import ServerSettings
 from dataservice.statistics import measure
 from dataservice.store.files import FileSeal, digest_bytes
 from dataservice.store.mirror import Mirror
@@ -26,7 +28,7 @@ from dataservice.store.urls import UrlFiles
 
 LENGTHS = [[3, 40, 1, 77, 9, 30], [], [5, 2, 61, 18, 1, 1, 90], [33], [12, 7, 7, 25, 50, 4]]
 HELD_OUT = [[3, 40, 1], [], [77, 9], [], [30]]
-QUICK = Patience(tries=5, first_pause=0.01, longest_pause=0.02, timeout=0.5)
+QUICK = Patience(tries=5, first_pause=0.01, longest_pause=0.02, timeout=1.0)
 
 
 def config_of(**settings) -> DataConfig:
@@ -60,7 +62,7 @@ class FaultyHandler(http.server.SimpleHTTPRequestHandler):
         if fault == "error":
             self.send_error(503)
         elif fault == "hang":
-            time.sleep(1)
+            time.sleep(1.5)
         elif fault in ("cut", "slow", "flip"):
             data = Path(self.translate_path(self.path)).read_bytes()
             self.send_response(200)
@@ -308,3 +310,19 @@ def test_verify_checks_a_store_at_a_url(make_store, in_memory, tmp_path, capsys)
     url = in_memory(make_store(LENGTHS), "store")
     assert main(["verify", url, "--cache", str(tmp_path)]) == 0
     assert "is as it was written" in capsys.readouterr().out
+
+
+def test_a_mixture_of_stores_at_several_places_gives_the_bits_of_local_ones(make_store, in_memory, tmp_path):
+    places = [make_store(LENGTHS, first_token=first) for first in (1, 2000, 4000)]
+    server = StoreServer(places[1], ServerSettings(host="127.0.0.1", port=0))
+    try:
+        spread = {str(places[0].path): 1.0, server.url: 2.0, in_memory(places[2], "third"): 1.0}
+        expected = {str(place.path): weight for place, weight in zip(places, spread.values(), strict=True)}
+        mixed, local = (
+            config_of(store=store, cache=str(tmp_path / "cache"), window_shards=4) for store in (spread, expected)
+        )
+        there, here = open_store(mixed), open_store(local)
+        assert there.prefix_digest(len(there.shards)) == here.prefix_digest(len(here.shards))
+        np.testing.assert_equal(list(BatchDataset(there, mixed)), list(BatchDataset(here, local)))
+    finally:
+        server.shutdown()

@@ -19,12 +19,14 @@ from dataservice import (
     held_out_batches,
     open_data,
     prepare,
+    verify,
 )
 from dataservice.__main__ import main
 from dataservice.loader import BatchDataset
 from dataservice.locating import open_store, split_servers
 from dataservice.service.protocol import FileRequest, TokenRequest, parse_request
 from dataservice.service.settings import ServerSettings
+from dataservice.statistics import measure
 from dataservice.store.demand import Demand
 from tokenizer import Tokenizer
 from tokenizer.corpus import CorpusConfig
@@ -82,14 +84,19 @@ def test_who_prepares_a_served_store_is_told_what_is_needed(make_store, serve, c
 
 
 def test_a_served_store_is_verified_and_counted_as_a_local_one(make_store, serve, connect):
-    from dataservice import verify
-    from dataservice.statistics import measure
-
     store = make_store(LENGTHS, held_out=HELD_OUT)
     served = connect(serve(store).url)
     assert measure(served, config_of()) == measure(store, config_of())
     assert verify(served) == []
     assert served.sources(0).equals(store.sources(0))
+
+
+def test_a_store_that_is_served_can_be_served_on(make_store, serve, connect):
+    store = make_store(LENGTHS, held_out=HELD_OUT)
+    near = connect(serve(store).url)
+    far = connect(serve(near).url)
+    np.testing.assert_equal(list(BatchDataset(far, config_of())), list(BatchDataset(store, config_of())))
+    assert verify(far) == []
 
 
 def test_large_batches_come_in_several_parts(make_store, serve, connect, monkeypatch):

@@ -106,14 +106,14 @@ class SlowServer(StoreServer):
     def read_tokens(self, store, request):
         if self.num_slow:
             self.num_slow -= 1
-            time.sleep(1)
+            time.sleep(1.5)
         return super().read_tokens(store, request)
 
 
 def test_a_server_that_hangs_is_asked_again_after_the_timeout(make_store, serve, connect):
     store = make_store(LENGTHS)
     server = serve(store, kind=SlowServer)
-    impatient = Patience(tries=5, first_pause=0.01, longest_pause=0.01, timeout=0.5)
+    impatient = Patience(tries=20, first_pause=0.01, longest_pause=0.01, timeout=1.0)
     served = connect(server.url, patience=impatient)
     np.testing.assert_array_equal(served.read_rows(*ROWS), store.read_rows(*ROWS))
     assert server.num_slow == 0
@@ -197,6 +197,7 @@ def test_a_server_with_another_store_refuses(make_store, serve, connect, start_p
     expected = store.read_rows(*ROWS)
     np.testing.assert_array_equal(served.read_rows(*ROWS), expected)
     first.process.kill()
+    first.process.wait()
     with pytest.raises(StoreError, match=rf"{second.url}.*store must begin with the 5 shards") as caught:
         served.read_rows(*ROWS)
     one_line(caught)
