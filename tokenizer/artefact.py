@@ -5,6 +5,7 @@ training knew of each merge, ``provenance.json`` how the tokenizer was made, wit
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ import pyarrow.parquet as pq
 
 from tokenizer.errors import TokenizerError
 from tokenizer.interchange.huggingface import to_tokenizer_config, to_tokenizer_json
-from tokenizer.interchange.huggingface_import import from_tokenizer_json, read_json
+from tokenizer.interchange.huggingface_import import from_tokenizer_json, parse_json
 from tokenizer.merging.trainer import Merges
-from tokenizer.output import check_writable, new_folder, write_file, write_synced
+from tokenizer.output import check_file, check_writable, resolve, write_file, write_synced
+from tokenizer.output_folder import new_folder, read_folder
 from tokenizer.vocabulary import Tokenizer
 
-__all__ = ["check_output", "load_tokenizer", "save_tokenizer", "write_file"]
+__all__ = ["check_output", "check_output_file", "load_tokenizer", "save_tokenizer", "write_file"]
 
 TOKENIZER = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
@@ -34,10 +36,10 @@ def check_output(path: Path) -> bool:
 
     Raises TokenizerError when something else stands there, or nothing can be written.
     """
+    check_writable(path)
     is_tokenizer = (path / PROVENANCE).exists()
     if path.exists() and not is_tokenizer and not (path.is_dir() and not any(path.iterdir())):
         raise TokenizerError(f"output must be a new folder or that of a tokenizer, got {path}; choose another place")
-    check_writable(path)
     return is_tokenizer
 
 
@@ -51,16 +53,24 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
         write_synced(folder / PROVENANCE, _json({**tokenizer.provenance, "fingerprint": tokenizer.fingerprint}))
 
 
+def check_output_file(path: Path, inputs: Iterable[str | Path] = ()) -> None:
+    """Raise TokenizerError unless a file can be written at ``path`` that is no input and no file of a tokenizer."""
+    check_file(path)
+    place = resolve(path)
+    if place.is_file() and any(Path(one).exists() and place.samefile(one) for one in inputs):
+        raise TokenizerError(f"output must not be what is read, got {path}; choose another place")
+    if (place.parent / PROVENANCE).exists():
+        raise TokenizerError(f"output must not lie in the folder of a tokenizer, got {path}; choose another place")
+
+
 def load_tokenizer(path: Path) -> Tokenizer:
     """Open the folder; raises TokenizerError when a file is missing, faulty, or not what training wrote."""
-    if not (path / TOKENIZER).is_file():
-        raise TokenizerError(
-            f"tokenizer must be a folder with {TOKENIZER}, got {path}; python -m tokenizer train makes one"
-        )
-    pairs, specials, pattern, ids = from_tokenizer_json(read_json(path / TOKENIZER), path / TOKENIZER)
-    provenance = read_json(path / PROVENANCE)
+    files = _read_files(path)
+    content = parse_json(files[TOKENIZER], path / TOKENIZER)
+    pairs, specials, pattern, ids = from_tokenizer_json(content, path / TOKENIZER)
+    provenance = parse_json(files[PROVENANCE], path / PROVENANCE)
     fingerprint = provenance.pop("fingerprint", None)
-    merges = _read_merges(path / MERGES, pairs, ids, provenance.get("steps", 0))
+    merges = _read_merges(files[MERGES], path / MERGES, pairs, ids, provenance.get("steps", 0))
     tokenizer = Tokenizer(pairs, specials, pattern, ids=ids, merges=merges, provenance=provenance)
     if tokenizer.fingerprint != fingerprint:
         raise TokenizerError(
@@ -68,6 +78,19 @@ def load_tokenizer(path: Path) -> Tokenizer:
             f"{path / TOKENIZER} was altered: save or train the tokenizer again"
         )
     return tokenizer
+
+
+def _read_files(path: Path) -> dict[str, bytes]:
+    try:
+        return read_folder(path, (TOKENIZER, PROVENANCE, MERGES))
+    except OSError as error:
+        missing = Path(str(error.filename)).name
+        if isinstance(error, FileNotFoundError) and missing in (PROVENANCE, MERGES):
+            raise TokenizerError(f"tokenizer must have a file {missing}, got none: {path}; copy it whole") from None
+        reason = "" if isinstance(error, FileNotFoundError | NotADirectoryError) else f" ({error.strerror})"
+        raise TokenizerError(
+            f"tokenizer must be a folder with {TOKENIZER}, got {path}{reason}; python -m tokenizer train makes one"
+        ) from None
 
 
 def _json(content: dict[str, Any]) -> bytes:
@@ -90,9 +113,9 @@ def _merges_parquet(tokenizer: Tokenizer) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _read_merges(path: Path, pairs: np.ndarray, ids: np.ndarray, steps: int) -> Merges | None:
+def _read_merges(data: bytes, path: Path, pairs: np.ndarray, ids: np.ndarray, steps: int) -> Merges | None:
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(pa.BufferReader(data))
     except (OSError, pa.ArrowException) as error:
         reason = str(error).partition("\n")[0]
         raise TokenizerError(f"{path.name} must be a Parquet file, got {reason}: {path}") from None

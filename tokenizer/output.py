@@ -1,56 +1,70 @@
-"""Files and folders that appear whole or not at all."""
+"""Files that appear whole or not at all, and places where something can be written."""
 
-import fcntl
+import errno
 import os
-import re
-import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 from tokenizer.errors import TokenizerError
 
-__all__ = ["check_writable", "new_folder", "write_file", "write_synced"]
+__all__ = [
+    "check_file",
+    "check_writable",
+    "name_beside",
+    "refused",
+    "resolve",
+    "sync_folder",
+    "write_file",
+    "write_synced",
+]
+
+SHOWN_OF_NAME = 50
+"""Characters of a name that names beside it begin with: even of 4 bytes each, such a name is no longer than 255."""
 
 
 def check_writable(path: Path) -> None:
     """Raise TokenizerError unless a file or folder can be made at ``path``; tries it, and leaves nothing."""
-    place = next(parent for parent in path.absolute().parents if parent.exists())
-    with _refused(path), tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=place):
-        pass
+    with refused(path):
+        place = resolve(path)
+        _mode(place)
+        parent = next(parent for parent in place.parents if parent.exists())
+        with tempfile.TemporaryDirectory(prefix=".", dir=parent):
+            pass
 
 
-@contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a folder beside ``path`` that takes its place at the end; on any error, nothing has happened.
-
-    What a killed process has left beside ``path`` is removed at the end. The folder of one that lives is locked.
-    """
-    folder = path.parent / f".{path.name}.{uuid4().hex}"
-    try:
-        with _refused(path):
-            folder.mkdir(parents=True)
-            with _locked(folder):
-                yield folder
-                _sync(folder)
-                _replace(folder, path)
-            _sync(path.parent)
-            _remove_abandoned(path)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def check_file(path: Path) -> None:
+    """Raise TokenizerError unless ``write_file`` can write at ``path``; changes nothing."""
+    with refused(path):
+        mode = _mode(path)
+        if _is_stream(mode):
+            return
+        if mode is None and not resolve(path).parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "no such folder")
+    check_writable(path)
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: beside its place, then renamed."""
-    beside = path.parent / f".{path.name}.{uuid4().hex}"
-    try:
-        with _refused(path):
+    """Write a file whole or not at all: beside its place, then renamed.
+
+    A link stays and its target is written; a device or a pipe is written to, as nothing can be put in its place.
+    """
+    with refused(path):
+        if _is_stream(_mode(path)):
+            with path.open("wb") as stream:
+                stream.write(data)
+            return
+        place = resolve(path)
+        beside = name_beside(place)
+        try:
             write_synced(beside, data)
-            beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+            beside.replace(place)
+        finally:
+            with suppress(OSError):
+                beside.unlink()
 
 
 def write_synced(path: Path, data: bytes) -> None:
@@ -61,49 +75,47 @@ def write_synced(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def resolve(path: Path) -> Path:
+    """The place that a path names when its links are followed; that of a loop of links is in the loop."""
+    return Path(os.path.realpath(path))
+
+
+def name_beside(place: Path) -> Path:
+    """A hidden name of its own beside a place, which tells what it is for and is never too long."""
+    return place.with_name(f".{place.name[:SHOWN_OF_NAME]}.{uuid4().hex}")
+
+
 @contextmanager
-def _refused(path: Path) -> Iterator[None]:
+def refused(path: Path) -> Iterator[None]:
+    """Turn what the system says of an output into TokenizerError."""
     try:
         yield
     except OSError as error:
         raise TokenizerError(f"output must be writable, got {error.strerror}: {path}; choose another place") from None
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock that ends with the process; raises BlockingIOError when another process holds it."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _mode(path: Path) -> int | None:
+    """Kind and permissions of what is there, links followed; None for nothing."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
 
 
-def _replace(folder: Path, path: Path) -> None:
-    if not path.exists() or not any(path.iterdir()):
-        folder.rename(path)
-        return
-    old = path.parent / f"{folder.name}.old"
-    path.rename(old)
-    folder.rename(path)
-    shutil.rmtree(old)
-
-
-def _remove_abandoned(path: Path) -> None:
-    name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{32}}(\.old)?")
-    for folder in path.parent.iterdir():
-        if name.fullmatch(folder.name) and folder.is_dir():
-            try:
-                with _locked(folder):
-                    shutil.rmtree(folder, ignore_errors=True)
-            except OSError:
-                continue  # in use, or gone
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _is_stream(mode: int | None) -> bool:
+    """Whether to write into what is there; raises OSError for what is neither that nor a file to replace."""
+    if mode is None or stat.S_ISREG(mode):
+        return False
+    if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
+        return True
+    code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    raise OSError(code, "Is a directory" if stat.S_ISDIR(mode) else "neither a file nor a device nor a pipe")

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tokenizer import Tokenizer, TokenizerError, artefact
-from tokenizer.output import new_folder
+from tokenizer.output_folder import new_folder
 
 
 @pytest.fixture

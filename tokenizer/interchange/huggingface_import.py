@@ -17,7 +17,7 @@ from tokenizer.splitting.patterns import PATTERNS, warn_of_engines
 if TYPE_CHECKING:
     from tokenizer.vocabulary import Tokenizer
 
-__all__ = ["from_tokenizer_json", "import_tokenizer_json", "read_json"]
+__all__ = ["from_tokenizer_json", "import_tokenizer_json", "parse_json"]
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def import_tokenizer_json(path: Path, special_tokens: Sequence[str], *, drop_nor
     from tokenizer.vocabulary import Tokenizer
 
     path = path / "tokenizer.json" if path.is_dir() else path
-    content = read_json(path)
+    content = _read_json(path)
     pairs, specials, pattern, ids = from_tokenizer_json(content, path, drop_normalizer=drop_normalizer)
     _warn(content, pattern)
     ids = np.concatenate((ids, np.arange(len(ids), len(ids) + len(special_tokens), dtype=np.int32)))
@@ -152,12 +152,23 @@ def _read_pattern(pre_tokenizer: dict[str, Any] | None) -> str:
     raise RefusalError(f"pre-tokenizers {', '.join(step['type'] for step in steps)} together")
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; raises TokenizerError for anything else."""
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        data = path.read_bytes()
+    except OSError as error:
+        raise TokenizerError(f"{path.name} must be a JSON file, got {error.strerror}: {path}") from None
+    return parse_json(data, path)
+
+
+def parse_json(data: bytes, path: Path) -> dict[str, Any]:
+    """Parse a JSON object that is the content of a file; raises TokenizerError for anything else."""
+    try:
+        content = json.loads(data)
+    except ValueError as error:
         raise TokenizerError(f"{path.name} must be a JSON file, got {error}: {path}") from None
+    except RecursionError:
+        raise TokenizerError(f"{path.name} must be a JSON file, got one that is nested too deeply: {path}") from None
     if not isinstance(content, dict):
         raise TokenizerError(f"{path.name} must be a JSON object, got {type(content).__name__}: {path}")
     return content
