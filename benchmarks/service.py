@@ -90,9 +90,7 @@ def rates_of(store: Store, length: int, num_batches: int, process: int | None) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Batches over the service on loopback, beside the local store."
-    )
+    parser = argparse.ArgumentParser(description="Batches over the service on loopback, beside the local store.")
     parser.add_argument("--store", type=Path, help="a prepared store (default: one of random tokens is made)")
     parser.add_argument("--batches", type=int, default=200, help="batches for each length and turn")
     parser.add_argument("--turns", type=int, default=3, help="turns, of which the best one counts")
