@@ -133,10 +133,12 @@ def run_to_end(function):
 def test_an_iterator_that_waits_for_a_window_can_be_closed(make_store, prefetch):
     store, config = make_store(LENGTHS[:2], planned_shards=5), config_of(window_shards=2, prefetch=prefetch)
     waits = threading.Event()
+    first_window = next(open_schedule(make_store(LENGTHS), config_of(window_shards=2, cycles=1)).cycles())
     iterator = iter(batches(store, config))
     store.writer_fault = waits.set
-    while not waits.is_set():
+    for _ in first_window.buckets:
         next(iterator)
+    assert waits.wait(30)
     assert run_to_end(iterator.close)
     with pytest.raises(ValueError, match="closed"):
         next(iterator)
