@@ -47,6 +47,7 @@ def write_flat(paths: list[str], tokenizer: str, folder: Path) -> None:
     from tokenizers import Tokenizer
 
     rival = Tokenizer.from_file(str(Path(tokenizer, "tokenizer.json")))
+    rival.encode_special_tokens = True  # names of special tokens in a text are text
     end: int = rival.token_to_id("<eod>")  # type: ignore[assignment]
 
     def work() -> Path:

@@ -16,7 +16,7 @@ from dataservice.errors import StoreError
 from dataservice.pieces import PiecedRows, ShardRows, num_rows
 from dataservice.sequences import count_by_table, has_pieces, make_rows
 from dataservice.store import Store
-from dataservice.store.demand import raise_demand
+from dataservice.store.demand import has_demand, raise_demand
 from dataservice.windows import Windows
 
 __all__ = ["RowIndexes"]
@@ -42,6 +42,8 @@ class RowIndexes:
         self._folder = store.path / "indexes" / _name(config)
         self._recent: OrderedDict[int, ShardRows] = OrderedDict()
         self._recent_bytes = 0
+        # A writer that asks has asked since before there was a store to open.
+        self._tells_need = has_demand(store.path)
         self._needed = 0
 
     def rows(self, shard: int) -> ShardRows:
@@ -83,7 +85,7 @@ class RowIndexes:
 
     def _need(self, num_shards: int) -> None:
         """Tell who prepares the store, where that has to know, that these shards and their last window are needed."""
-        if num_shards > self._needed:
+        if self._tells_need and num_shards > self._needed:
             window = self._config.window_shards or num_shards
             self._needed = -(-num_shards // window) * window
             raise_demand(self._store.path, self._needed)

@@ -4,9 +4,14 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["Demand", "raise_demand"]
+__all__ = ["Demand", "has_demand", "raise_demand"]
 
 DEMAND_NAME = "demand"
+
+
+def has_demand(store: Path) -> bool:
+    """Whether a writer of the store asks how far its readers have come."""
+    return (store / DEMAND_NAME).exists()
 
 
 def raise_demand(store: Path, count: int) -> None:
