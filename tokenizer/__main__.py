@@ -2,7 +2,11 @@
 
 import sys
 
-from tokenizer.commands import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from tokenizer.commands import main
+
+        sys.exit(main())
+    except KeyboardInterrupt:  # before a command runs
+        print("interrupted: nothing was written", file=sys.stderr)
+        sys.exit(130)

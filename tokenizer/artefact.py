@@ -53,14 +53,14 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
         write_synced(folder / PROVENANCE, _json({**tokenizer.provenance, "fingerprint": tokenizer.fingerprint}))
 
 
-def check_output_file(path: Path, inputs: Iterable[str | Path] = ()) -> None:
+def check_output_file(path: Path, inputs: Iterable[str | Path] = (), *, name: str = "output") -> None:
     """Raise TokenizerError unless a file can be written at ``path`` that is no input and no file of a tokenizer."""
-    check_file(path)
+    check_file(path, name)
     place = resolve(path)
     if place.is_file() and any(Path(one).exists() and place.samefile(one) for one in inputs):
-        raise TokenizerError(f"output must not be what is read, got {path}; choose another place")
+        raise TokenizerError(f"{name} must not be what is read, got {path}; choose another place")
     if (place.parent / PROVENANCE).exists():
-        raise TokenizerError(f"output must not lie in the folder of a tokenizer, got {path}; choose another place")
+        raise TokenizerError(f"{name} must not lie in the folder of a tokenizer, got {path}; choose another place")
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

@@ -9,6 +9,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from itertools import pairwise, takewhile
 from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
@@ -95,23 +96,54 @@ def run_command(
     """Parse a command line and run its command.
 
     Returns:
-        The exit code: that of the command, 2 after one line about bad input (`errors`), 130 after Ctrl-C.
+        The exit code: that of the command, 2 after one line about bad input (`errors`) or about what the system does
+        not let us do with files and streams, 130 after Ctrl-C.
     """
-    options = parser.parse_args(arguments)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 (or print would send errors to standard output)
+    if sys.stdout is None:
+        return _fail("standard output must be open, got a closed one; >/dev/null leaves out what is said")
     try:
-        code = options.run(options)
-        sys.stdout.flush()
-    except errors as error:
-        print(f"error: {options.parser.name_options(str(error))}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return _run(parser, arguments, errors)
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has left; Python would complain when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # its reader has left
         return 0
+    except OSError as error:
+        _discard_output()
+        reason = error.strerror or str(error)
+        if error.filename is None:
+            return _fail(f"output must be writable, got {reason}; make room, or write elsewhere")
+        return _fail(f"file must be one that the system can use, got {reason}: {error.filename}")
+
+
+def _run(parser: OptionParser, arguments: Sequence[str] | None, errors: tuple[type[Exception], ...]) -> int:
+    try:
+        options = parser.parse_args(arguments)
+    finally:
+        sys.stdout.flush()  # of --help, while a fault is still reported in one line
+    try:
+        code = options.run(options)
+        sys.stdout.flush()
+    except errors as error:
+        return _fail(options.parser.name_options(str(error)))
     return code
+
+
+def _fail(message: str) -> int:
+    with suppress(OSError):
+        print(f"error: {message}", file=sys.stderr)
+    return EXIT_BAD_INPUT
+
+
+def _discard_output() -> None:
+    """Drop what standard output did not take: Python would complain of it when it flushes at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def add_options(parser: OptionParser, settings: type, *, title: str, without: Collection[str] = ()) -> None:

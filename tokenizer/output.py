@@ -26,9 +26,9 @@ SHOWN_OF_NAME = 50
 """Characters of a name that names beside it begin with: even of 4 bytes each, such a name is no longer than 255."""
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, name: str = "output") -> None:
     """Raise TokenizerError unless a file or folder can be made at ``path``; tries it, and leaves nothing."""
-    with refused(path):
+    with refused(path, name):
         place = resolve(path)
         _mode(place)
         parent = next(parent for parent in place.parents if parent.exists())
@@ -36,15 +36,15 @@ def check_writable(path: Path) -> None:
             pass
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path, name: str = "output") -> None:
     """Raise TokenizerError unless ``write_file`` can write at ``path``; changes nothing."""
-    with refused(path):
+    with refused(path, name):
         mode = _mode(path)
         if _is_stream(mode):
             return
         if mode is None and not resolve(path).parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "no such folder")
-    check_writable(path)
+    check_writable(path, name)
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -95,12 +95,12 @@ def name_beside(place: Path) -> Path:
 
 
 @contextmanager
-def refused(path: Path) -> Iterator[None]:
-    """Turn what the system says of an output into TokenizerError."""
+def refused(path: Path, name: str = "output") -> Iterator[None]:
+    """Turn what the system says of an output into TokenizerError; `name` is that of the setting."""
     try:
         yield
     except OSError as error:
-        raise TokenizerError(f"output must be writable, got {error.strerror}: {path}; choose another place") from None
+        raise TokenizerError(f"{name} must be writable, got {error.strerror}: {path}; choose another place") from None
 
 
 def _mode(path: Path) -> int | None:

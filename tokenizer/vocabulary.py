@@ -170,6 +170,8 @@ class Tokenizer:
 
         Raises TokenizerError for a lone surrogate and for an allowed name that is no special token.
         """
+        if not isinstance(text, str):
+            raise TokenizerError(f"text must be a string, got {_shown(text)}; encode_batch takes several")
         for name in allowed_special:
             if name not in self.special_tokens:
                 names = ", ".join(self.special_tokens)
@@ -203,6 +205,8 @@ class Tokenizer:
         ``ids`` is uint16 (uint32 for more than 65,536 tokens), ``offsets`` int64[texts + 1]: text i has
         ``ids[offsets[i] : offsets[i + 1]]``. Raises TokenizerError for a lone surrogate.
         """
+        if isinstance(texts, str | bytes) or not all(isinstance(text, str) for text in texts):
+            raise TokenizerError(f"texts must be strings in a sequence, got {_shown(texts)}")
         if not 0 <= dropout <= 1:
             raise TokenizerError(f"dropout must be from 0 to 1, got {dropout}")
         if threads < 1:
@@ -241,12 +245,12 @@ class Tokenizer:
         return ids, np.stack((character[ends - self.token_lengths[ids]], character[ends - 1] + 1), axis=1)
 
     def decode_bytes(self, ids: Sequence[int] | np.ndarray) -> bytes:
-        """Join the bytes of tokens; special tokens are spelled out. Raises TokenizerError for an unknown id."""
-        rows = np.asarray(ids, np.int64).reshape(-1)
+        """Join the bytes of tokens; special tokens are spelled out. Raises TokenizerError for what is no id."""
+        rows = _as_ids(ids)
         unknown = rows[(rows < 0) | (rows >= self.vocab_size)]
         if unknown.size:
             raise TokenizerError(f"token ids must be at least 0 and below {self.vocab_size}, got {unknown[0]}")
-        return take_rows(*self._spellings, rows)[0].tobytes()
+        return take_rows(*self._spellings, rows.astype(np.int64))[0].tobytes()
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
         """Decode ids into text; bytes that are not UTF-8 show as U+FFFD."""
@@ -257,3 +261,21 @@ class Tokenizer:
 
     def __repr__(self) -> str:
         return f"Tokenizer(vocab_size={self.vocab_size}, fingerprint={self.fingerprint[:12]})"
+
+
+def _as_ids(ids: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Ids as an array of integers, of one dimension; nothing is rounded, flattened or read as a number."""
+    try:
+        rows = np.asarray(ids)
+    except ValueError:  # rows of different lengths
+        rows = np.empty((0, 0))
+    if rows.ndim == 1 and rows.size == 0:
+        return np.empty(0, np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise TokenizerError(f"ids must be 64-bit integers of one dimension, got {_shown(ids)}")
+    return rows
+
+
+def _shown(value: object) -> str:
+    """The beginning of a value, on one line."""
+    return " ".join(repr(value).split())[:80]

@@ -109,12 +109,35 @@ BAD = {
     "no ranks": (["text.jsonl", "--on", "text.jsonl"], "line must be a token in base64 and its rank"),
     "no BPE": (["unigram.json", "--on", "text.jsonl"], "tokenizer.json must be byte-level BPE, got model Unigram"),
     "the same twice": (["a", "a", "--on", "text.jsonl"], "tokenizers must be different, got a a"),
-    "missing documents": (["a", "--on", "missing"], "got 'missing', which is not there"),
+    "missing documents": (
+        ["a", "--on", "missing"],
+        "--on must be files, folders, globs or packages:NAMES, got 'missing'",
+    ),
     "empty documents": (["a", "--on", "empty.txt"], "documents must hold some text to measure, got none"),
     "a language that is not there": (["a", "--on", "text.jsonl", "--languages", "x"], "documents must hold some text"),
     "documents that are not text": (["a", "--on", "bad.txt"], "text must be UTF-8, got byte 0xff"),
-    "no place": (["a", "--on", "text.jsonl", "--json", "no/out.json"], "output must be in a folder that is there"),
-    "a folder in the way": (["a", "--on", "text.jsonl", "--json", "empty"], "output must be writable"),
+    "no place": (
+        ["a", "--on", "text.jsonl", "--json", "no/out.json"],
+        "--json must be writable, got no such folder: no/out.json",
+    ),
+    "a folder in the way": (
+        ["a", "--on", "text.jsonl", "--json", "empty"],
+        "--json must be writable, got Is a directory",
+    ),
+    "a page where nothing can be made": (
+        ["a", "--on", "text.jsonl", "--page", "/proc/x.html"],
+        "--page must be writable",
+    ),
+    "two outputs in one place": (
+        ["a", "--on", "text.jsonl", "--json", "x.html", "--page", "./x.html"],
+        "--json and --page must be different files, got x.html for both",
+    ),
+    "an input as output": (["a", "--on", "text.jsonl", "--json", "text.jsonl"], "--json must not be what is read"),
+    "a tokenizer as output": (
+        ["a", "--on", "text.jsonl", "--page", "b/x.html"],
+        "--page must not lie in the folder of",
+    ),
+    "a pattern that nothing needs": (["a", "--on", "text.jsonl", "--pattern", "("], "--pattern must be one of none"),
     "unknown pattern": (["x.tiktoken", "--on", "text.jsonl", "--pattern", "("], "pattern must be one of none"),
 }
 

@@ -245,10 +245,13 @@ def test_the_command_writes_what_the_function_makes_and_a_curve(folder, capsys, 
         assert f"{curves[by][2]['compression_rate']:.4f}" in output
 
 
-def test_the_curve_is_written_as_a_page(folder):
+def test_the_curve_is_written_as_a_page_and_a_replaced_tokenizer_mentioned(folder, capsys):
     arguments = ["prune", "tokenizer", "--output", "out", "--vocab-size", "300", "--on", "a.jsonl"]
     assert main([*arguments, "--curve", "curve.html"]) == 0
+    assert "that was there" not in capsys.readouterr().out
     page = (folder / "curve.html").read_text()
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.endswith(", in place of the tokenizer that was there\n")
     assert "<svg" in page and "Pruning tokenizer" in page and ">391</td>" in page
 
 
@@ -263,7 +266,17 @@ BAD = {
     ),
     "a curve nowhere": (
         ["--output", "o", "--vocab-size", "300", "--on", "a.jsonl", "--curve", "no/a.html"],
-        "--curve must be in a folder",
+        "--curve must be writable, got no such folder: no/a.html",
+    ),
+    "a curve over a tokenizer": (
+        ["--output", "o", "--vocab-size", "300", "--on", "a.jsonl", "--curve", "tokenizer/tokenizer.json"],
+        "--curve must not lie in the folder of a tokenizer",
+    ),
+    "sizes of no curve": (["--output", "o", "--vocab-size", "300", "--curve-sizes", "300"], "--curve must name a file"),
+    "documents of no curve": (["--output", "o", "--vocab-size", "300", "--curve-on", "a.jsonl"], "--curve must name a"),
+    "no documents of a curve": (
+        ["--output", "o", "--vocab-size", "300", "--on", "a.jsonl", "--curve", "a.html", "--curve-on", "b.jsonl"],
+        "--curve-on must be files, folders, globs",
     ),
     "an unknown way": (["--output", "o", "--vocab-size", "300", "--by", "root"], "--by must be one of end, leaves"),
     "output in use": (["--output", ".", "--vocab-size", "300"], "--output must be a new folder"),
@@ -271,7 +284,10 @@ BAD = {
         ["--output", "o", "--vocab-size", "300", "--by", "leaves", "--on", "empty"],
         "documents must hold some text to measure, got none",
     ),
-    "no documents": (["--output", "o", "--vocab-size", "300", "--on", "b.jsonl"], "got 'b.jsonl'"),
+    "no documents": (
+        ["--output", "o", "--vocab-size", "300", "--on", "b.jsonl"],
+        "error: --on must be files, folders,",
+    ),
 }
 
 

@@ -158,3 +158,48 @@ def test_many_tokens_need_wider_ids():
 def test_the_worked_example_of_training_holds():
     tokens = train([("ab ab", "r", "x")], vocab_size=258, special_tokens=["<eod>"], num_reserved=0)
     assert tokens.encode("abab") == [256, 256]
+
+
+NO_IDS = {
+    "parts": [1.5, 2.5],
+    "whole numbers as floats": np.array([97.0]),
+    "nothing that is a number": [float("nan")],
+    "truths": np.array([True, False]),
+    "complex numbers": [1 + 0j],
+    "text": ["97"],
+    "rows": [[97, 98], [99, 100]],
+    "rows of different lengths": [[97], [98, 99]],
+    "one number": 97,
+    "more than 64 bits": [2**70],
+    "records": np.zeros(2, [("a", np.int32)]),
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("ids", NO_IDS.values(), ids=NO_IDS)
+def test_what_is_no_row_of_integers_is_never_read_as_one(small_tokenizer, ids):
+    with pytest.raises(TokenizerError, match="ids must be 64-bit integers of one dimension, got ") as caught:
+        small_tokenizer.decode(ids)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.uint32, np.uint64, np.int64])
+def test_ids_of_any_integer_type_are_decoded(small_tokenizer, dtype):
+    assert small_tokenizer.decode(np.array([97, 98], dtype)) == "ab"
+    assert small_tokenizer.decode(np.empty(0, dtype)) == small_tokenizer.decode(()) == ""
+
+
+def test_the_largest_id_of_a_narrow_type_is_decoded():
+    pairs = np.stack(np.divmod(np.arange(65_536 - 256), 256), axis=1)
+    full = Tokenizer(pairs, [])
+    assert full.decode_bytes(np.array([65_535], np.uint16)) == full.token_bytes[65_535]
+
+
+def test_what_is_no_text_is_refused(small_tokenizer):
+    for text in (b"bytes", None, ["a list"]):
+        for allowed in ((), ["<eod>"]):
+            with pytest.raises(TokenizerError, match="text must be a string, got "):
+                small_tokenizer.encode(text, allowed_special=allowed)
+    for texts in ("letters", b"bytes", ["a", 1]):
+        with pytest.raises(TokenizerError, match="texts must be strings in a sequence, got "):
+            small_tokenizer.encode_batch(texts)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands"]
 
+STANDARD_INPUT = "/dev/stdin"
+
 
 def add_commands(parser: OptionParser) -> None:
     """Add ``encode`` and ``decode``."""
@@ -41,11 +43,14 @@ def add_commands(parser: OptionParser) -> None:
 
 
 def _encode(options: argparse.Namespace) -> int:
+    from tokenizer.artefact import check_output_file
     from tokenizer.vocabulary import Tokenizer
 
     is_archive = options.output is not None and options.output.endswith(".npz")
     if len(options.files) > 1 and not is_archive:
         raise TokenizerError(f"output must end in .npz for several files, got {options.output or 'nothing'}")
+    if options.output is not None:
+        check_output_file(Path(options.output), options.files)
     tokenizer = Tokenizer.load(options.tokenizer)
     if is_archive and options.files != ["-"]:
         return _encode_files(tokenizer, options)
@@ -74,7 +79,8 @@ def _encode_files(tokenizer: "Tokenizer", options: argparse.Namespace) -> int:
 
     with show_progress() as progress:
         special = options.allow_special
-        ids, offsets = tokenizer.encode_files(options.files, allowed_special=special, progress=progress)
+        files = [STANDARD_INPUT if file == "-" else file for file in options.files]
+        ids, offsets = tokenizer.encode_files(files, allowed_special=special, progress=progress)
     _write_arrays(options.output, np.savez, ids=ids, offsets=offsets)
     print(f"wrote {options.output}: {len(ids):,} token ids of {len(options.files):,} files")
     return 0
@@ -91,20 +97,13 @@ def _write_arrays(output: str, save: Callable[..., None], *arrays: "np.ndarray",
 
 
 def _decode(options: argparse.Namespace) -> int:
-    import io
-
-    import numpy as np
-
-    from tokenizer.artefact import write_file
+    from tokenizer.artefact import check_output_file, write_file
     from tokenizer.vocabulary import Tokenizer
 
+    if options.output is not None:
+        check_output_file(Path(options.output), [options.file])
     tokenizer = Tokenizer.load(options.tokenizer)
-    data = _read(options.file)
-    try:
-        is_array = data.startswith(b"\x93NUMPY")
-        ids = np.load(io.BytesIO(data)) if is_array else np.array(data.split(), np.int64)
-    except ValueError as error:
-        raise TokenizerError(f"ids must be integers between spaces or an .npy array, got {error}") from None
+    ids = _parse_ids(_read(options.file))
     text = tokenizer.decode_bytes(ids)
     if options.output is None:
         sys.stdout.buffer.write(text)
@@ -114,7 +113,24 @@ def _decode(options: argparse.Namespace) -> int:
     return 0
 
 
+def _parse_ids(data: bytes) -> "np.ndarray | list[int]":
+    import io
+
+    import numpy as np
+
+    try:
+        if data.startswith(b"\x93NUMPY"):
+            return np.load(io.BytesIO(data))
+        return [int(word) for word in data.split()]
+    except (ValueError, EOFError) as error:
+        raise TokenizerError(f"ids must be integers between spaces or an .npy array, got {error}") from None
+
+
 def _read(file: str) -> bytes:
     from tokenizer.text_files import read_file
 
-    return sys.stdin.buffer.read() if file == "-" else read_file(Path(file))
+    if file != "-":
+        return read_file(Path(file))
+    if sys.stdin is None:
+        raise TokenizerError("standard input must be open, got a closed one; name a FILE")
+    return sys.stdin.buffer.read()

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tokenizer.corpus.config import CorpusConfig
+from tokenizer.errors import CorpusError
 from tokenizer.options import OptionParser, add_options, field_docs, take_options
 
 if TYPE_CHECKING:
-    from tokenizer.corpus import Document
+    from tokenizer.corpus import Document, InputShard
     from tokenizer.progress import Progress
 
 __all__ = ["DocumentReader", "add_documents"]
@@ -34,16 +35,17 @@ def add_documents(parser: OptionParser, doc: str, *, held_out: bool = False) -> 
 class DocumentReader:
     """Reads the documents of some paths under a command's options, and counts what it reads and leaves out."""
 
-    def __init__(self, options: argparse.Namespace, paths: Sequence[str]) -> None:
+    def __init__(self, options: argparse.Namespace, paths: Sequence[str], option: str = "--on") -> None:
+        self._option = option  # what named the paths
         self._corpus = take_options(options, CorpusConfig, paths=tuple(paths))
         self.num_documents = 0
         self.skipped: list[str] = []
 
     def read(self, progress: "Progress", phase: str = "read documents") -> Iterator["Document"]:
         """Yield all documents, of a held-out share only its own; progress is in bytes of input."""
-        from tokenizer.corpus import is_held_out, list_shards, read_shard
+        from tokenizer.corpus import is_held_out, read_shard
 
-        shards = list_shards(self._corpus)
+        shards = self._list_shards()
         done, total = 0, sum(shard.size for shard in shards)
         for shard in shards:
             for document in read_shard(shard, self._corpus, skipped=self.skipped):
@@ -54,6 +56,14 @@ class DocumentReader:
                     yield document
             done += shard.size
         progress(phase, done, total, f"{self.num_documents:,} documents")
+
+    def _list_shards(self) -> list["InputShard"]:
+        from tokenizer.corpus import list_shards
+
+        try:
+            return list_shards(self._corpus)
+        except CorpusError as error:
+            raise type(error)(str(error).replace("corpus.paths", self._option)) from None
 
     def report_skipped(self) -> None:
         """Say on standard error how many documents were left out, if any."""

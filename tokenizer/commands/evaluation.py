@@ -11,6 +11,7 @@ from tokenizer.errors import TokenizerError
 from tokenizer.options import OptionParser, add_option
 
 if TYPE_CHECKING:
+    from tokenizer.measures.evaluation import Evaluation
     from tokenizer.measures.page import Table
     from tokenizer.vocabulary import Tokenizer
 
@@ -36,18 +37,36 @@ def _evaluate(options: argparse.Namespace) -> int:
     if not options.on:
         raise TokenizerError("--on must name documents to measure on, got none")
     reader = DocumentReader(options, options.on)
-    for output in (options.json, options.page):
-        if output is not None and not Path(output).parent.is_dir():
-            raise TokenizerError(f"output must be in a folder that is there, got {output}")
+    _check_outputs(options)
     from tokenizer.measures.evaluation import evaluate
     from tokenizer.measures.table import make_tables
     from tokenizer.progress import show_progress
+    from tokenizer.splitting.patterns import resolve_pattern
 
+    resolve_pattern(options.pattern)
     tokenizers = _open(options.tokenizers, options.pattern, options.drop_normalizer)
     with show_progress() as progress:
         evaluation = evaluate(tokenizers, reader.read(progress, "measure"))
+    _write(options, evaluation, tokenizers)
     _show(make_tables(evaluation))
     reader.report_skipped()
+    return 0
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    from tokenizer.artefact import check_output_file
+    from tokenizer.output import resolve
+
+    given = {"--json": options.json, "--page": options.page}
+    outputs = {name: Path(output) for name, output in given.items() if output is not None}
+    for name, output in outputs.items():
+        check_output_file(output, [*options.tokenizers, *options.on], name=name)
+    if len({resolve(output) for output in outputs.values()}) < len(outputs):
+        raise TokenizerError(f"--json and --page must be different files, got {options.json} for both")
+
+
+def _write(options: argparse.Namespace, evaluation: "Evaluation", tokenizers: dict[str, "Tokenizer"]) -> None:
+    """Write the files that were asked for; before anything is printed, as whoever reads that may leave."""
     if options.json is not None:
         import json
 
@@ -61,7 +80,6 @@ def _evaluate(options: argparse.Namespace) -> int:
 
         write_evaluation_page(Path(options.page), evaluation, tokenizers)
         print(f"wrote {options.page}", file=sys.stderr)
-    return 0
 
 
 def _open(paths: Sequence[str], pattern: str, drop_normalizer: bool) -> dict[str, "Tokenizer"]:

@@ -32,11 +32,13 @@ def add_commands(parser: OptionParser) -> None:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from tokenizer.artefact import TOKENIZER, write_file
+    from tokenizer.artefact import TOKENIZER, check_output_file, write_file
     from tokenizer.interchange.gguf import export_gguf
     from tokenizer.interchange.tiktoken_ranks import export_tiktoken
+    from tokenizer.text_files import read_file
     from tokenizer.vocabulary import Tokenizer
 
+    check_output_file(Path(options.output))
     tokenizer = Tokenizer.load(options.tokenizer)
     match options.format:
         case "tiktoken":
@@ -46,7 +48,7 @@ def _export(options: argparse.Namespace) -> int:
         case "gguf":
             content, rest = export_gguf(tokenizer), f"{tokenizer.vocab_size} tokens for llama.cpp"
         case _:
-            content, rest = (Path(options.tokenizer) / TOKENIZER).read_bytes(), "for tokenizers and transformers"
+            content, rest = read_file(Path(options.tokenizer) / TOKENIZER), "for tokenizers and transformers"
     write_file(Path(options.output), content)
     print(f"wrote {options.output}: {rest}")
     return 0
@@ -54,8 +56,10 @@ def _export(options: argparse.Namespace) -> int:
 
 def _import(options: argparse.Namespace) -> int:
     from tokenizer.artefact import check_output
+    from tokenizer.splitting.patterns import resolve_pattern
     from tokenizer.vocabulary import Tokenizer
 
+    resolve_pattern(options.pattern)
     replaces = check_output(Path(options.output))
     path, specials = Path(options.file), options.special_tokens
     if path.is_dir() or path.suffix == ".json":

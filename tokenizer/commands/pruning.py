@@ -45,10 +45,11 @@ def _prune(options: argparse.Namespace) -> int:
     from tokenizer.progress import show_progress
     from tokenizer.vocabulary import Tokenizer
 
-    check_output(Path(options.output))
+    replaces = check_output(Path(options.output))
     original = Tokenizer.load(options.tokenizer)
     check_sizes(original, [options.vocab_size, *options.curve_sizes])
-    chosen, measured = DocumentReader(options, options.on), DocumentReader(options, options.curve_on)
+    chosen = DocumentReader(options, options.on)
+    measured = DocumentReader(options, options.curve_on, "--curve-on")
     counts, measured_on = None, None
     with show_progress() as progress:
         if options.on:
@@ -57,7 +58,7 @@ def _prune(options: argparse.Namespace) -> int:
             measured_on = count_words(measured.read(progress, "read documents of the curve"), original.pattern)
         pruned = prune(original, options.vocab_size, by=options.by, counts=counts)
         curves = {}
-        if options.curve and counts:
+        if options.curve is not None and counts:
             sizes = options.curve_sizes or spread_sizes(original, options.vocab_size, NUM_CURVE_POINTS)
             whole = [*sizes, original.vocab_size]
             for by in ("end", "leaves"):
@@ -67,21 +68,28 @@ def _prune(options: argparse.Namespace) -> int:
     measured.report_skipped()
     if curves:
         _write_curves(options, original, curves)
-    print(f"wrote {options.output}: {pruned.vocab_size} of {original.vocab_size} tokens, {pruned.fingerprint}")
+    print(
+        f"wrote {options.output}: {pruned.vocab_size} of {original.vocab_size} tokens, {pruned.fingerprint}"
+        + ", in place of the tokenizer that was there" * replaces
+    )
     return 0
 
 
 def _check(options: argparse.Namespace) -> None:
     if options.by == "leaves" and not options.on:
         raise TokenizerError("--on must name documents for --by leaves, got none; leaves go by how rare they are there")
-    if not options.curve:
+    if options.curve is None:
+        for option, value in (("--curve-on", options.curve_on), ("--curve-sizes", options.curve_sizes)):
+            if value:
+                raise TokenizerError(f"--curve must name a file for {option}, got none")
         return
     if not options.on:
         raise TokenizerError("--on must name documents for --curve, got none; it tells what they lose")
     if Path(options.curve).suffix not in (".html", ".json"):
         raise TokenizerError(f"--curve must be a file ending in .html or .json, got {options.curve}")
-    if not Path(options.curve).parent.is_dir():
-        raise TokenizerError(f"--curve must be in a folder that is there, got {options.curve}")
+    from tokenizer.artefact import check_output_file
+
+    check_output_file(Path(options.curve), [*options.on, *options.curve_on], name="--curve")
 
 
 def _write_curves(options: argparse.Namespace, original: "Tokenizer", curves: dict[str, list["CurvePoint"]]) -> None:
