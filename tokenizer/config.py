@@ -14,6 +14,8 @@ EXTENSION_SETTINGS = ("priority", "min_repositories", "min_languages", "ties", "
 """Settings with which a tokenizer may be extended; the others stay its own."""
 
 NUM_BYTES = 256
+MOST_MERGES = (1 << 23) - 1
+"""What the encoder can hold."""
 
 Priority = Literal["auto", "F", "F*L", "F*log(R+1)", "F*logR", "F*log(R+1)*L", "F*logR*L"]
 Ties = Literal["ids", "hf", "first"]
@@ -52,14 +54,19 @@ class TokenizerConfig:
     """Tokens <|unused_token_N|> at the very end that never occur: a reference for under-trained embeddings."""
 
     def __post_init__(self) -> None:
+        self._check_types()
         names = self.all_special_tokens
-        if len(set(names)) != len(names) or "" in names:
-            raise TokenizerError(f"special_tokens must be different and not empty, got {list(names)}")
+        _check_names(names)
         smallest = NUM_BYTES + len(names)
         if self.vocab_size < smallest:
             raise TokenizerError(
                 f"vocab_size must be at least {smallest} (256 bytes and {len(names)} special tokens), "
                 f"got {self.vocab_size}"
+            )
+        if self.num_merges > MOST_MERGES:
+            raise TokenizerError(
+                f"vocab_size must be at most {self.vocab_size - self.num_merges + MOST_MERGES} "
+                f"({MOST_MERGES} merges), got {self.vocab_size}"
             )
         for name, known in (("priority", get_args(Priority)), ("ties", get_args(Ties))):
             if getattr(self, name) not in known:
@@ -73,6 +80,15 @@ class TokenizerConfig:
             raise TokenizerError(f"max_token_length must be null or at least 2 bytes, got {self.max_token_length}")
         if self.num_reserved < 0:
             raise TokenizerError(f"num_reserved must be at least 0, got {self.num_reserved}")
+
+    def _check_types(self) -> None:
+        optional = [name for name in ("max_words", "max_token_length") if getattr(self, name) is not None]
+        for name in ("vocab_size", "num_reserved", "min_repositories", "min_languages", *optional):
+            if type(getattr(self, name)) is not int:
+                raise TokenizerError(f"{name} must be an int, got {getattr(self, name)!r}")
+        names = self.special_tokens
+        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+            raise TokenizerError(f"special_tokens must be a tuple of strings, got {names!r:.80}")
 
     @property
     def all_special_tokens(self) -> tuple[str, ...]:
@@ -91,3 +107,17 @@ class TokenizerConfig:
     def num_merges(self) -> int:
         """Merges that fill the vocabulary."""
         return self.vocab_size - NUM_BYTES - len(self.all_special_tokens)
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    """Refuse names of special tokens that every vocabulary would refuse, before it is trained."""
+    from tokenizer.interchange.special_names import is_apart
+
+    if len(set(names)) != len(names) or "" in names:
+        raise TokenizerError(f"special_tokens must be different and not empty, got {list(names)}")
+    byte_tokens = {bytes([byte]) for byte in range(NUM_BYTES)}
+    for name in names:
+        if not name.isascii() and name != name.encode(errors="ignore").decode():
+            raise TokenizerError(f"special_tokens must be text, got {name!r} with a lone surrogate")
+        if not is_apart(name, byte_tokens):
+            raise TokenizerError(f"special_tokens must differ from the tokens of bytes, got {name!r}; rename it")

@@ -139,7 +139,7 @@ def _fail(message: str) -> int:
 
 
 def _discard_output() -> None:
-    """Drop what standard output did not take: Python would complain of it when it flushes at exit."""
+    """Drop what standard output did not take, if anything: Python would complain of it when it flushes at exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -98,6 +98,26 @@ BAD = {
     "no tokenizer": (["encode", "--tokenizer", "nowhere", "text"], "tokenizer must be a folder with tokenizer.json"),
     "no file": (["encode", "--tokenizer", "tokenizer", "missing"], "file must be readable, got No such file"),
     "bytes": (["encode", "--tokenizer", "tokenizer", "bad"], "text must be UTF-8, got byte 0xff at 0 of bad"),
+    "a huge number": (["decode", "--tokenizer", "tokenizer", "huge"], "ids must be 64-bit integers of one dimension"),
+    "parts of ids": (
+        ["decode", "--tokenizer", "tokenizer", "parts.npy"],
+        "ids must be 64-bit integers of one dimension",
+    ),
+    "letters": (["decode", "--tokenizer", "tokenizer", "letters.npy"], "ids must be 64-bit integers of one dimension"),
+    "a cut array": (
+        ["decode", "--tokenizer", "tokenizer", "cut.npy"],
+        "ids must be integers between spaces or an .npy",
+    ),
+    "deep JSON": (["import", "deep.json", "--output", "o"], "deep.json must be a JSON file, got one that is nested"),
+    "a pattern for JSON": (["import", "deep.json", "--output", "o", "--pattern", "("], "--pattern must be one of none"),
+    "a special token that is a byte": (
+        ["train", "text", "--output", "o", "--special-tokens", "a"],
+        "--special-tokens must",
+    ),
+    "an endless vocabulary": (
+        ["train", "text", "--output", "o", "--vocab-size", "9" * 20],
+        "--vocab-size must be at most",
+    ),
     "no ids": (["decode", "--tokenizer", "tokenizer", "text"], "ids must be integers between spaces"),
     "unknown special": (["encode", "--tokenizer", "tokenizer", "text", "--allow-special", "<x>"], "got '<x>'"),
     "a file in the way": (["train", "text", "--output", "text/o"], "output must be writable, got Not a directory"),
@@ -111,6 +131,11 @@ def test_bad_input_is_one_line_and_code_2_and_writes_nothing(capfdbinary, folder
     Path("text").write_text("some text")
     Path("bad").write_bytes(b"\xff")
     Path("ids").write_text("97 98")
+    Path("huge").write_text("99999999999999999999")
+    Path("deep.json").write_text("[" * 100_000)
+    np.save("parts", [1.5, 2.5])
+    np.save("letters", np.array(["a", "b"]))
+    Path("cut.npy").write_bytes(Path("parts.npy").read_bytes()[:50])
     before = sorted(Path().rglob("*"))
     try:
         code, output, errors = run(capfdbinary, *arguments)

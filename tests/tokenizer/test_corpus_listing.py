@@ -157,6 +157,7 @@ def test_installed_packages_are_read_by_distribution():
         (("nowhere/at/all",), "corpus.paths must be files, folders, globs or packages:NAMES, got 'nowhere/at/all'"),
         (("packages:pytset",), "must be installed distributions, got 'pytset'; did you mean 'pytest'"),
         (("packages:qqqqqqqq",), "pip install qqqqqqqq"),
+        (("packages:pytest,,numpy",), "corpus.paths must name packages between commas, none of them empty, got"),
     ],
 )
 def test_sources_that_are_not_there_are_named(paths, message):

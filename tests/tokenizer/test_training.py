@@ -168,6 +168,15 @@ def test_killed_anywhere_and_run_again_gives_the_same_bytes(corpus, tmp_path, nu
         ({"num_reserved": -1}, "num_reserved must be at least 0, got -1"),
         ({"special_tokens": ("<a>", "<a>")}, "special_tokens must be different and not empty"),
         ({"special_tokens": ("",)}, "special_tokens must be different and not empty"),
+        ({"special_tokens": ("<a>", "a")}, "special_tokens must differ from the tokens of bytes, got 'a'"),
+        ({"special_tokens": ("\u0120",)}, "special_tokens must differ from the tokens of bytes"),
+        ({"special_tokens": ("\ud800",)}, "special_tokens must be text, got .* with a lone surrogate"),
+        ({"special_tokens": "<eod>"}, "special_tokens must be a tuple of strings, got '<eod>'"),
+        ({"special_tokens": (1,)}, "special_tokens must be a tuple of strings"),
+        ({"vocab_size": 10**20}, r"vocab_size must be at most 8388874 \(8388607 merges\), got 10{20}"),
+        ({"vocab_size": "300"}, "vocab_size must be an int, got '300'"),
+        ({"min_languages": 1.5}, "min_languages must be an int, got 1.5"),
+        ({"max_words": True}, "max_words must be an int, got True"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):
@@ -193,3 +202,14 @@ def test_a_special_token_that_cannot_be_told_from_a_learned_one_is_refused(name)
     with pytest.raises(TokenizerError, match="special_tokens must") as caught:
         train([("the the", "r", "x")], vocab_size=300, special_tokens=[name])
     assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_document_is_refused():
+    for document in (("text", "r"), (1, "r", "x"), ("text", 2, "x"), (None, "r", "x"), "text"):
+        with pytest.raises(TokenizerError, match=r"documents must be \(text, .* as document 1$"):
+            train([("text", "r", "x"), document], vocab_size=300)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TokenizerError, match="documents must hold at least one to train on, got none"):
+        train([], vocab_size=300)
+    with pytest.raises(TokenizerError, match="processes must be at least 1, got 0"):
+        train([("text", "r", "x")], vocab_size=300, processes=0)
+    assert train([("text", None, None)], vocab_size=268).vocab_size == 268  # pyright: ignore[reportArgumentType]

@@ -36,7 +36,9 @@ def list_shards(config: CorpusConfig) -> list[InputShard]:
     single_files: list[SourceFile] = []
     for path in config.paths:
         if path.startswith(PACKAGES):
-            names = tuple(name for name in path.removeprefix(PACKAGES).split(",") if name.strip())
+            names = tuple(path.removeprefix(PACKAGES).split(",")) if path != PACKAGES else ()
+            if not all(name.strip() for name in names):
+                raise CorpusError(f"corpus.paths must name packages between commas, none of them empty, got {path!r}")
             shards += _file_shards("packages", find_package_files(names, config.extensions), config)
         else:
             for found in _find(path, config):

@@ -134,15 +134,18 @@ class _Reading:
 
 
 def _as_sources(documents: Iterable[Sequence[str] | Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    number = -1
     for number, document in enumerate(documents):
         if isinstance(document, Mapping):
             columns = choose_columns(document, CorpusConfig())
             if isinstance(columns, str):
                 raise TokenizerError(f"{columns}: document {number}")
             document = [document[name] if name else "" for name in columns]
-        if isinstance(document, str) or len(document) < 3:
+        row = [] if isinstance(document, str) else [*document[:1], *(part or "" for part in document[1:3])]
+        if len(row) < 3 or not all(isinstance(part, str) for part in row):
             raise TokenizerError(
                 f"documents must be (text, repository, language) or mappings, got {document!r:.60} as document {number}"
             )
-        text, repository, language = document[:3]
-        yield text, repository or "", language or ""
+        yield row[0], row[1], row[2]
+    if number < 0:
+        raise TokenizerError("documents must hold at least one to train on, got none")

@@ -1,11 +1,14 @@
 """Counting distinct words, and which repositories and languages hold them."""
 
+import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 
 from tokenizer.counting.counter import Counter, WordCounts
+from tokenizer.errors import TokenizerError
 from tokenizer.progress import Progress
 
 __all__ = ["WordCounts", "count_words"]
@@ -30,6 +33,8 @@ def count_words(
     depends on the order of the documents, but never on `processes`. `progress("count words", characters, None)` is
     called now and then.
     """
+    if processes < 1:
+        raise TokenizerError(f"processes must be at least 1, got {processes}")
     total = Counter(pattern)
     period_start = 0
     for _ in _count_into(total, documents, pattern, processes):
@@ -80,10 +85,13 @@ def _count_in_processes(batches: Iterator[list[Sequence[str]]], pattern: str, pr
     This process counts too: whenever the others, one fewer than `processes`, have each a batch in hand and one waiting.
     """
     waiting: deque[Future[Counter]] = deque()
-    with ProcessPoolExecutor(processes - 1, mp_context=get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(processes - 1, mp_context=get_context("spawn"))
+    try:
         for batch in batches:
             if sum(not future.done() for future in waiting) < 2 * (processes - 1):
-                waiting.append(pool.submit(_count_batch, [tuple(document[:3]) for document in batch], pattern))
+                task: list[Sequence[str]] = [tuple(document[:3]) for document in batch]
+                with _interrupts_held():
+                    waiting.append(pool.submit(_count_batch, task, pattern))
             else:
                 waiting.append(Future())
                 waiting[-1].set_result(_count_batch(batch, pattern))
@@ -91,6 +99,18 @@ def _count_in_processes(batches: Iterator[list[Sequence[str]]], pattern: str, pr
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Keep Ctrl-C, which the terminal sends to every process, from those that are started here: they end with us."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _count_batch(documents: list[Sequence[str]], pattern: str) -> "Counter":
