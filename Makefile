@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow check clean
+.PHONY: demo test test-slow test-ray check clean
 
 demo: .venv/installed
 	$(BIN)/python train.py
@@ -12,6 +12,10 @@ test: .venv/installed-dev
 
 test-slow: .venv/installed-dev
 	$(BIN)/python -m pytest -m "slow and not gpu"
+
+test-ray: .venv/installed-dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,ray]"
+	$(BIN)/python -m pytest tests/dataservice/test_ray_tasks.py
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .
