@@ -37,6 +37,8 @@ def check_output(path: Path) -> bool:
     Raises TokenizerError when something else stands there, or nothing can be written.
     """
     check_writable(path)
+    if (resolve(path).parent / PROVENANCE).exists():
+        raise TokenizerError(f"output must not lie in the folder of a tokenizer, got {path}; choose another place")
     is_tokenizer = (path / PROVENANCE).exists()
     if path.exists() and not is_tokenizer and not (path.is_dir() and not any(path.iterdir())):
         raise TokenizerError(f"output must be a new folder or that of a tokenizer, got {path}; choose another place")

@@ -108,15 +108,15 @@ def run_command(
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        _discard_output()  # its reader has left
+    except BrokenPipeError:  # the reader of our output has left
         return 0
     except OSError as error:
-        _discard_output()
         reason = error.strerror or str(error)
         if error.filename is None:
             return _fail(f"output must be writable, got {reason}; make room, or write elsewhere")
         return _fail(f"file must be one that the system can use, got {reason}: {error.filename}")
+    finally:
+        _discard_unwritten()
 
 
 def _run(parser: OptionParser, arguments: Sequence[str] | None, errors: tuple[type[Exception], ...]) -> int:
@@ -138,12 +138,13 @@ def _fail(message: str) -> int:
     return EXIT_BAD_INPUT
 
 
-def _discard_output() -> None:
-    """Drop what standard output did not take, if anything: Python would complain of it when it flushes at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _discard_unwritten() -> None:
+    """Drop what the standard streams do not take: Python would complain of it when it flushes at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def add_options(parser: OptionParser, settings: type, *, title: str, without: Collection[str] = ()) -> None:

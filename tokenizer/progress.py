@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 __all__ = ["Progress", "show_progress"]
@@ -67,4 +67,5 @@ class ProgressLines:
         self._phase, self._time = phase, now
         if line != self._line:
             self._line = line
-            print(line, file=self._stream, flush=True)
+            with suppress(BrokenPipeError):  # nobody watches; the work goes on
+                print(line, file=self._stream, flush=True)

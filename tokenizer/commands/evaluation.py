@@ -50,6 +50,9 @@ def _evaluate(options: argparse.Namespace) -> int:
     _write(options, evaluation, tokenizers)
     _show(make_tables(evaluation))
     reader.report_skipped()
+    for output in (options.json, options.page):
+        if output is not None:
+            print(f"wrote {output}", file=sys.stderr)
     return 0
 
 
@@ -74,12 +77,10 @@ def _write(options: argparse.Namespace, evaluation: "Evaluation", tokenizers: di
 
         content = json.dumps(evaluation.to_json(), ensure_ascii=False, indent=1) + "\n"
         write_file(Path(options.json), content.encode())
-        print(f"wrote {options.json}", file=sys.stderr)
     if options.page is not None:
         from tokenizer.measures.evaluation_page import write_evaluation_page
 
         write_evaluation_page(Path(options.page), evaluation, tokenizers)
-        print(f"wrote {options.page}", file=sys.stderr)
 
 
 def _open(paths: Sequence[str], pattern: str, drop_normalizer: bool) -> dict[str, "Tokenizer"]:

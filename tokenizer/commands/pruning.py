@@ -42,6 +42,8 @@ def _prune(options: argparse.Namespace) -> int:
     from tokenizer.artefact import check_output
     from tokenizer.counting.counts import count_words
     from tokenizer.measures.pruning import check_sizes, prune, pruning_curve, spread_sizes
+    from tokenizer.measures.pruning_report import curves_table
+    from tokenizer.measures.table import to_markdown
     from tokenizer.progress import show_progress
     from tokenizer.vocabulary import Tokenizer
 
@@ -64,10 +66,13 @@ def _prune(options: argparse.Namespace) -> int:
             for by in ("end", "leaves"):
                 curves[by] = pruning_curve(original, counts, whole, by=by, measured_on=measured_on, progress=progress)
     pruned.save(options.output)
+    if curves:
+        _write_curves(options, original, curves)
     chosen.report_skipped()
     measured.report_skipped()
     if curves:
-        _write_curves(options, original, curves)
+        print(to_markdown(curves_table(curves)))
+        print(f"wrote {options.curve}", file=sys.stderr)
     print(
         f"wrote {options.output}: {pruned.vocab_size} of {original.vocab_size} tokens, {pruned.fingerprint}"
         + ", in place of the tokenizer that was there" * replaces
@@ -95,8 +100,7 @@ def _check(options: argparse.Namespace) -> None:
 def _write_curves(options: argparse.Namespace, original: "Tokenizer", curves: dict[str, list["CurvePoint"]]) -> None:
     from tokenizer.artefact import write_file
     from tokenizer.measures.page import write_page
-    from tokenizer.measures.pruning_report import curves_json, curves_sections, curves_table
-    from tokenizer.measures.table import to_markdown
+    from tokenizer.measures.pruning_report import curves_json, curves_sections
 
     on = [Path(path).name for path in options.curve_on or options.on]
     if options.curve.endswith(".json"):
@@ -108,5 +112,3 @@ def _write_curves(options: argparse.Namespace, original: "Tokenizer", curves: di
             "end: the last merges go first. leaves: of the tokens that are part of no other, the rarest goes first.",
         ]
         write_page(options.curve, f"Pruning {Path(options.tokenizer).name}", curves_sections(curves, notes))
-    print(to_markdown(curves_table(curves)))
-    print(f"wrote {options.curve}", file=sys.stderr)
