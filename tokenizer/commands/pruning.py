@@ -11,7 +11,9 @@ from tokenizer.errors import TokenizerError
 from tokenizer.options import OptionParser, add_option
 
 if TYPE_CHECKING:
+    from tokenizer.counting.counts import WordCounts
     from tokenizer.measures.pruning import CurvePoint
+    from tokenizer.progress import Progress
     from tokenizer.vocabulary import Tokenizer
 
 __all__ = ["add_commands"]
@@ -41,7 +43,7 @@ def _prune(options: argparse.Namespace) -> int:
     _check(options)
     from tokenizer.artefact import check_output
     from tokenizer.counting.counts import count_words
-    from tokenizer.measures.pruning import check_sizes, prune, pruning_curve, spread_sizes
+    from tokenizer.measures.pruning import check_sizes, prune
     from tokenizer.measures.pruning_report import curves_table
     from tokenizer.measures.table import to_markdown
     from tokenizer.progress import show_progress
@@ -59,12 +61,7 @@ def _prune(options: argparse.Namespace) -> int:
         if options.curve_on:
             measured_on = count_words(measured.read(progress, "read documents of the curve"), original.pattern)
         pruned = prune(original, options.vocab_size, by=options.by, counts=counts)
-        curves = {}
-        if options.curve is not None and counts:
-            sizes = options.curve_sizes or spread_sizes(original, options.vocab_size, NUM_CURVE_POINTS)
-            whole = [*sizes, original.vocab_size]
-            for by in ("end", "leaves"):
-                curves[by] = pruning_curve(original, counts, whole, by=by, measured_on=measured_on, progress=progress)
+        curves = _measure_curves(options, original, counts, measured_on, progress)
     pruned.save(options.output)
     if curves:
         _write_curves(options, original, curves)
@@ -78,6 +75,26 @@ def _prune(options: argparse.Namespace) -> int:
         + ", in place of the tokenizer that was there" * replaces
     )
     return 0
+
+
+def _measure_curves(
+    options: argparse.Namespace,
+    original: "Tokenizer",
+    counts: "WordCounts | None",
+    measured_on: "WordCounts | None",
+    progress: "Progress",
+) -> dict[str, list["CurvePoint"]]:
+    """The curve of each way to prune; none when it is not asked for."""
+    from tokenizer.measures.pruning import pruning_curve, spread_sizes
+
+    if options.curve is None or counts is None:
+        return {}
+    sizes = options.curve_sizes or spread_sizes(original, options.vocab_size, NUM_CURVE_POINTS)
+    whole = [*sizes, original.vocab_size]
+    return {
+        by: pruning_curve(original, counts, whole, by=by, measured_on=measured_on, progress=progress)
+        for by in ("end", "leaves")
+    }
 
 
 def _check(options: argparse.Namespace) -> None:
