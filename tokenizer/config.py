@@ -15,7 +15,7 @@ EXTENSION_SETTINGS = ("priority", "min_repositories", "min_languages", "ties", "
 
 NUM_BYTES = 256
 MOST_MERGES = (1 << 23) - 1
-"""What the encoder can hold."""
+"""So that, in the encoder, a rank and a place of a byte fit into 31 bits together."""
 
 Priority = Literal["auto", "F", "F*L", "F*log(R+1)", "F*logR", "F*log(R+1)*L", "F*logR*L"]
 Ties = Literal["ids", "hf", "first"]

@@ -2,15 +2,13 @@
 
 import numpy as np
 
+from tokenizer.config import MOST_MERGES
 from tokenizer.errors import TokenizerError
 
 __all__ = ["NO_RANK", "PairRanks"]
 
 NO_RANK = np.int32(np.iinfo(np.int32).max)
 """Rank of a pair that is never merged: after every merge."""
-
-MOST_MERGES = (1 << 23) - 1
-"""So that a rank and a place of a byte fit into 31 bits together."""
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 EMPTY = np.int64(-1)
