@@ -37,6 +37,7 @@ __all__ = ["Merges", "merge_words"]
 NUM_BYTES = 256
 _MAX_BYTES = 2**31 - 2  # positions are 32-bit numbers
 _MIN_CANDIDATES = 4
+_AHEAD = 1.5
 _MAX_CANDIDATES = 4096
 
 
@@ -177,8 +178,13 @@ class _Trainer:
             plan = self._text.plan(spots.keep(spots.ranks < final_cut), tokens)
             groups = self._group(_sort(plan.births))
         self._apply(plan, groups, numbers[:final_cut], is_skipped[:final_cut], tokens)
-        self._limit = min(final_cut + final_cut // 2 + _MIN_CANDIDATES // 2, _MAX_CANDIDATES)
+        self._adapt_limit(len(numbers), final_cut)
         return True
+
+    def _adapt_limit(self, num_candidates: int, num_taken: int) -> None:
+        """Ask for a few more candidates than the last round took, or for twice as many where it took all there were."""
+        limit = 2 * self._limit if num_taken == num_candidates else num_taken * _AHEAD + _MIN_CANDIDATES // 2
+        self._limit = min(int(limit), _MAX_CANDIDATES)
 
     def _choose(self) -> np.ndarray:
         """Return some of the best pairs, best first, R, L and keys exact where they matter."""
