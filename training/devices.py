@@ -1,45 +1,42 @@
 """The process and its devices: memory allocator, processes, compilation cache, mesh."""
 
-import ctypes
 import os
-import sys
 from pathlib import Path
 
 import jax
 from jax.sharding import Mesh
 
 import model
+from tokenizer.allocation import (
+    M_ARENA_MAX,
+    M_MMAP_MAX,
+    M_TOP_PAD,
+    M_TRIM_THRESHOLD,
+    keep_freed_memory,
+    set_allocator,
+)
 from training.errors import TrainingError
 from training.settings import DistributedConfig
 
-# glibc's mallopt parameters (malloc.h) and the values that keep large XLA buffers mapped between steps.
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -2, -4, -8
 _LARGE = 512 * 2**20
 
 
 def start(config: DistributedConfig) -> Mesh:
     """Set up this process and return the mesh over all devices of the run."""
-    keep_freed_memory()
+    keep_large_buffers()
     join_processes(config)
     use_compilation_cache()
     return model.make_mesh()
 
 
-def keep_freed_memory() -> None:
+def keep_large_buffers() -> None:
     """Tell glibc to keep freed memory instead of giving every step's buffers back to the kernel.
 
     On CPU the page faults of re-mapping cost up to a quarter of a large step. The same as the environment variables
-    MALLOC_MMAP_MAX_=0 and so on, but from within, so that no user needs to know. Does nothing without glibc.
+    MALLOC_MMAP_MAX_=0 and so on, but from within, so that no user needs to know.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
-        return
-    mallopt(_M_ARENA_MAX, 1)
-    mallopt(_M_MMAP_MAX, 0)
-    mallopt(_M_TRIM_THRESHOLD, _LARGE)
-    mallopt(_M_TOP_PAD, _LARGE // 8)
+    keep_freed_memory()  # now, lest it lowers these values later
+    set_allocator({M_ARENA_MAX: 1, M_MMAP_MAX: 0, M_TRIM_THRESHOLD: _LARGE, M_TOP_PAD: _LARGE // 8})
 
 
 def join_processes(config: DistributedConfig) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tokenizer.allocation import keep_freed_memory
 from tokenizer.counting.words import WordTable
 from tokenizer.ragged import take_rows
 from tokenizer.splitting.documents import split_documents
@@ -57,6 +58,7 @@ class Counter:
     """Counts so far. A source is a repository with a language; entries are (word << 32 | source), int64."""
 
     def __init__(self, pattern: str) -> None:
+        keep_freed_memory()
         self.num_characters = 0
         self._pattern = pattern
         self._table = WordTable()

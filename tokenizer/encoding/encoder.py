@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from tokenizer.allocation import keep_freed_memory
 from tokenizer.counting.words import WordTable
 from tokenizer.encoding.dropout import make_dropout
 from tokenizer.encoding.pair_ranks import PairRanks
@@ -25,6 +26,7 @@ class Encoder:
     """Encodes batches of texts. Safe among threads: each remembers words of its own, up to ``MEMORY_BYTES`` of them."""
 
     def __init__(self, pairs: np.ndarray, pattern: str, dtype: np.dtype) -> None:
+        keep_freed_memory()
         self._ranks = PairRanks(pairs)
         self._pattern = pattern
         self._dtype = dtype
@@ -32,7 +34,7 @@ class Encoder:
 
     def encode(self, texts: Sequence[str], threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Encode into (ids, offsets int64[texts + 1]); raises TokenizerError for a lone surrogate."""
-        groups = _blocks(texts, GROUP_CHARACTERS if threads == 1 else GROUP_CHARACTERS // 4)
+        groups = _blocks(texts, GROUP_CHARACTERS)
         if threads == 1:
             return self._join(map(self._encode_group, groups))
         with ThreadPoolExecutor(threads) as pool:
