@@ -46,6 +46,7 @@ def test_an_appended_store_is_the_one_prepared_at_once(parts, tmp_path):
     at_once = write(parts, tmp_path / "at once")
     assert grown.shards.names[: len(before)] == before.names and len(grown.shards) == 2 * len(before)
     assert grown.shards.row_digest() == at_once.shards.row_digest()
+    assert grown.held_out is not None and at_once.held_out is not None
     assert grown.held_out.shards.row_digest() == at_once.held_out.shards.row_digest()
     assert verify(grown) == []
 
