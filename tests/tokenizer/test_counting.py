@@ -136,3 +136,20 @@ def test_a_limit_gives_the_same_words_for_any_number_of_processes(monkeypatch):
     for task in (100, 900):
         monkeypatch.setattr(counting, "_TASK_CHARACTERS", task)
         assert_same(count_words(documents, "gpt4", max_words=40, processes=2), alone)
+
+
+@pytest.mark.parametrize("most_kept", [0, 20, 1 << 20])
+def test_parts_of_one_counter_add_up_to_the_whole(monkeypatch, most_kept):
+    monkeypatch.setattr(counting, "_MOST_WORDS_KEPT", most_kept)
+    generator = np.random.default_rng(most_kept)
+    documents = [
+        (" ".join(generator.choice(list("abcdefgh"), 12)) * (n % 3), f"r{generator.integers(5)}", f"l{n % 4}")
+        for n in range(60)
+    ]
+    whole, total, parts = counter.Counter("gpt4"), counter.Counter("gpt4"), counting._PartCounter("gpt4")
+    whole.add(documents)
+    for first in range(0, len(documents), 7):
+        total.absorb(parts.count(documents[first : first + 7]))
+    expected, found = whole.result(), total.result()
+    for name in expected.__dataclass_fields__:
+        np.testing.assert_equal(getattr(found, name), getattr(expected, name))

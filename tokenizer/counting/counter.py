@@ -11,7 +11,7 @@ from tokenizer.counting.words import WordTable
 from tokenizer.ragged import take_rows
 from tokenizer.splitting.documents import split_documents
 
-__all__ = ["Counter", "LeftOut", "WordCounts"]
+__all__ = ["Counter", "LeftOut", "Part", "WordCounts"]
 
 _ENTRIES_BEFORE_SORT = 1 << 20
 
@@ -54,11 +54,24 @@ class WordCounts:
     """What was forgotten."""
 
 
+class Part(NamedTuple):
+    """What some documents in a row add to counts."""
+
+    num_characters: int
+    data: np.ndarray  # uint8: their words, in the order of their first occurrence
+    offsets: np.ndarray  # int64[words + 1]
+    counts: np.ndarray  # int64[words]
+    sources: list[tuple[str, str]]  # repository and language
+    entries: np.ndarray  # int64: word << 32 | source, both numbers within this part
+
+
 class Counter:
     """Counts so far. A source is a repository with a language; entries are (word << 32 | source), int64."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, *, gives_parts: bool = False) -> None:
         keep_freed_memory()
+        self._gives_parts = gives_parts
+        self._met: list[np.ndarray] = []  # words since the last part, in the order of their first occurrence
         self.num_characters = 0
         self._pattern = pattern
         self._table = WordTable()
@@ -83,6 +96,9 @@ class Counter:
         split = split_documents(texts, self._pattern)
         words = self._table.identify(split.data, split.starts)
         self._make_room()
+        if self._gives_parts:
+            new = words[self._counts[words] == 0]
+            self._met.append(new[np.sort(np.unique(new, return_index=True)[1])])
         np.add.at(self._counts, words, 1)
         of_words = np.repeat(np.array(sources, np.int64), np.diff(split.document_words))
         is_new = self._last_sources[words] != of_words
@@ -90,15 +106,27 @@ class Counter:
         self._last_sources[words] = of_words
         self._add_entries(words << 32 | of_words)
 
-    def absorb(self, other: "Counter") -> None:
+    def take_part(self) -> "Part":
+        """Return what was counted since the last call, and count anew from here; the words stay in the table."""
+        words = np.concatenate([np.zeros(0, np.int64), *self._met])
+        data, offsets = take_rows(self._table.data, self._table.offsets, words)
+        places = np.full(self._table.size, -1)
+        places[words] = np.arange(len(words))
+        entries = self._all_entries()
+        entries = places[entries >> 32] << 32 | entries & 0xFFFFFFFF
+        part = Part(self.num_characters, data, offsets, self._counts[words], list(self._sources), entries)
+        self._counts[words], self._last_sources[words] = 0, -1
+        self.num_characters, self._sources, self._met, self._entries = 0, {}, [], np.zeros(0, np.int64)
+        return part
+
+    def absorb(self, part: "Part") -> None:
         """Count what another counter has counted, as if its documents were added here."""
-        self.num_characters += other.num_characters
-        words = self._table.identify(other._table.data, other._table.offsets)
+        self.num_characters += part.num_characters
+        words = self._table.identify(part.data, part.offsets)
         self._make_room()
-        self._counts[words] += other._counts[: other._table.size]
-        sources = np.array([self._number_source(*source) for source in other._sources], np.int64)
-        entries = other._all_entries()
-        self._add_entries(words[entries >> 32] << 32 | sources[entries & 0xFFFFFFFF])
+        self._counts[words] += part.counts
+        sources = np.array([self._number_source(*source) for source in part.sources], np.int64)
+        self._add_entries(words[part.entries >> 32] << 32 | sources[part.entries & 0xFFFFFFFF])
 
     def forget(self, limit: int) -> None:
         """Leave out the rarest words, all of one count together, until at most `limit` are kept.

@@ -5,9 +5,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from multiprocessing import get_context
 
-from tokenizer.counting.counter import Counter, WordCounts
+from tokenizer.counting.counter import Counter, Part, WordCounts
 from tokenizer.errors import TokenizerError
 from tokenizer.progress import Progress
 
@@ -15,6 +16,7 @@ __all__ = ["WordCounts", "count_words"]
 
 _BATCH_CHARACTERS = 500_000  # as many as stay in the second-level cache while they are split and looked up
 _TASK_CHARACTERS = 4_000_000  # what a process takes at once
+_MOST_WORDS_KEPT = 1 << 20  # by a process that counts parts
 _PERIOD_CHARACTERS = 4_000_000  # how often the distinct words are compared with the limit
 
 
@@ -79,22 +81,23 @@ def _batches(documents: Iterable[Sequence[str]], num_characters: int) -> Iterato
         yield batch
 
 
-def _count_in_processes(batches: Iterator[list[Sequence[str]]], pattern: str, processes: int) -> Iterator["Counter"]:
-    """Yield a counter for each batch, in the order of the batches; few batches are in memory at a time.
+def _count_in_processes(batches: Iterator[list[Sequence[str]]], pattern: str, processes: int) -> Iterator[Part]:
+    """Yield what each batch adds, in the order of the batches; few batches are in memory at a time.
 
     This process counts too: whenever the others, one fewer than `processes`, have each a batch in hand and one waiting.
     """
-    waiting: deque[Future[Counter]] = deque()
+    waiting: deque[Future[Part]] = deque()
+    own = _PartCounter(pattern)
     pool = ProcessPoolExecutor(processes - 1, mp_context=get_context("spawn"))
     try:
         for batch in batches:
             if sum(not future.done() for future in waiting) < 2 * (processes - 1):
                 task: list[Sequence[str]] = [tuple(document[:3]) for document in batch]
                 with _interrupts_held():
-                    waiting.append(pool.submit(_count_batch, task, pattern))
+                    waiting.append(pool.submit(_count_in_pool, task, pattern))
             else:
                 waiting.append(Future())
-                waiting[-1].set_result(_count_batch(batch, pattern))
+                waiting[-1].set_result(own.count(batch))
             while waiting and (waiting[0].done() or len(waiting) > 4 * processes):
                 yield waiting.popleft().result()
         while waiting:
@@ -113,8 +116,24 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _count_batch(documents: list[Sequence[str]], pattern: str) -> "Counter":
-    counter = Counter(pattern)
-    for batch in _batches(documents, _BATCH_CHARACTERS):
-        counter.add(batch)
-    return counter
+class _PartCounter:
+    """Counts parts with a table of words that stays, so that later parts meet words that are known."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._counter = Counter(pattern, gives_parts=True)
+
+    def count(self, documents: list[Sequence[str]]) -> Part:
+        """Count some documents in a row."""
+        if self._counter.num_words > _MOST_WORDS_KEPT:
+            self._counter = Counter(self._pattern, gives_parts=True)
+        for batch in _batches(documents, _BATCH_CHARACTERS):
+            self._counter.add(batch)
+        return self._counter.take_part()
+
+
+_of_pattern = lru_cache(maxsize=1)(_PartCounter)  # in a process of the pool
+
+
+def _count_in_pool(documents: list[Sequence[str]], pattern: str) -> Part:
+    return _of_pattern(pattern).count(documents)
