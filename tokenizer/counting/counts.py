@@ -123,7 +123,7 @@ class _PartCounter:
         self._pattern = pattern
         self._counter = Counter(pattern, gives_parts=True)
 
-    def count(self, documents: list[Sequence[str]]) -> Part:
+    def count(self, documents: Sequence[Sequence[str]]) -> Part:
         """Count some documents in a row."""
         if self._counter.num_words > _MOST_WORDS_KEPT:
             self._counter = Counter(self._pattern, gives_parts=True)
