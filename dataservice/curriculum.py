@@ -41,7 +41,7 @@ def _named_odds(curriculum: str | tuple[float, ...], count: int) -> tuple[float,
 def arrange(
     batches: np.ndarray, odds: np.ndarray, key: int, stages: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order of a cycle's batches: (bucket, number within the bucket) of each step; two int64[steps].
+    """Return the order of a cycle's batches: (bucket, number within the bucket) of each step; int16, int64[steps].
 
     Algorithm 1 draws, until all is used, a bucket by its odds among those that still have batches. The same law in
     continuous time: the batches of a bucket arrive as a Poisson process whose rate is its odds, independently of the
@@ -53,11 +53,15 @@ def arrange(
         for bucket, count in enumerate(batches.tolist())
     ]
     first = np.cumsum(batches) - batches
-    buckets_of = np.repeat(np.arange(len(batches)), batches)
+    # A store of 10^12 tokens has millions of steps a cycle: no array of theirs outlives its use.
+    buckets_of = np.repeat(np.arange(len(batches), dtype=np.int16), batches)
     arrival = np.concatenate(times)
+    del times
     flat = np.argsort(arrival, kind="stable") if stages is None else np.lexsort((arrival, stages[buckets_of]))
+    del arrival
     bucket = buckets_of[flat]
-    return bucket, flat - first[bucket]
+    flat -= first[bucket]
+    return bucket, flat
 
 
 def bucket_odds(config: DataConfig, curriculum: str | tuple[float, ...] | None = None) -> np.ndarray:

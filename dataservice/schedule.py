@@ -44,7 +44,7 @@ class CycleSteps:
 class _Cycle(NamedTuple):
     first_step: int  # within the epoch
     first_batch: np.ndarray  # int64[buckets]
-    bucket: np.ndarray  # int64[steps]
+    bucket: np.ndarray  # int16[steps]
     number: np.ndarray  # int64[steps], among the cycle's batches of that bucket
 
 
