@@ -15,7 +15,7 @@ from tokenizer.options import OptionParser, add_option, add_options, field_docs,
 
 # Where a store elsewhere is mirrored, and how it is reached.
 PLACE_SETTINGS = ("cache", "cache_bytes", "token_file", "root_certificates")
-ROW_SETTINGS_NOT_NEEDED = ("store", *PLACE_SETTINGS, "workers", "executor", "ahead_windows", "prefetch")
+ROW_SETTINGS_NOT_NEEDED = ("store", *PLACE_SETTINGS, "workers", "executor", "ahead_windows", "keep_windows", "prefetch")
 
 
 def make_parser() -> OptionParser:

@@ -1,29 +1,24 @@
 """What a run asks of its data: where the store is, how rows are cut, and in which order they come."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
+from dataservice.choices import (
+    LARGEST_LENGTH,
+    LARGEST_STEP,
+    SEQUENCES,
+    SequenceKind,
+    check_choice,
+    check_integer,
+    check_power,
+    check_weights,
+    checked_curriculum,
+    checked_mixture,
+    checked_seconds,
+)
 from dataservice.errors import DataError
 
-__all__ = ["CURRICULA", "MIXTURES", "SEQUENCES", "DataConfig", "SequenceKind"]
-
-SequenceKind = Literal["decomposed", "concatenated", "concatenated-masked", "packed", "grow-length"]
-SEQUENCES: tuple[SequenceKind, ...] = get_args(SequenceKind)
-CURRICULA = ("uniform", "grow-linear", "grow-p2", "grow-p100", "shrink-linear", "shrink-p2", "shrink-p100")
-
-_LARGEST_LENGTH = 1 << 30
-MIXTURES = {
-    "equal": (1, _LARGEST_LENGTH),
-    "1k-only": (1024, 1024),
-    "up-to-2k": (1, 2048),
-    "256-and-up": (256, _LARGEST_LENGTH),
-    "256-to-2k": (256, 2048),
-}
-"""The shortest and the longest length of each mixture that takes as many tokens of every length."""
-
-_LARGEST_STEP = 1 << 40
+__all__ = ["SEQUENCES", "DataConfig", "SequenceKind"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +56,11 @@ class DataConfig:
     ahead_windows: int = 0
     """Windows that are prepared ahead of the one in training, when documents are prepared while training goes on;
     0: no bound. With a bound, train.num_steps must say where to stop, since the end is not known."""
+
+    keep_windows: int | None = None
+    """Windows that stay on disk behind the oldest checkpoint, when documents are prepared while training goes on; those
+    before them are removed, but for shards of which rows are still to come. null: all stay. With a number the store is
+    the run's own (in its folder), and needs window_shards, ahead_windows and one epoch."""
 
     sequences: SequenceKind = "decomposed"
     """How documents become rows. decomposed: powers of two, so that no row joins two documents. The others are rivals
@@ -130,24 +130,45 @@ class DataConfig:
             ("prefetch", 0),
             ("epochs", 1),
         ):
-            _check_integer(name, getattr(self, name), least)
+            check_integer(name, getattr(self, name), least)
         if isinstance(self.store, dict):
-            _check_weights(self.store)
-        _check_integer("cache_bytes", self.cache_bytes, 1)
-        _check_integer("seed", self.seed, 0, (1 << 63) - 1)
-        _check_choice("sequences", self.sequences, SEQUENCES)
-        _check_choice("executor", self.executor, ("local", "ray"))
-        _check_choice("tails", self.tails, ("pack", "drop"))
-        _check_choice("odds_times", self.odds_times, ("none", "batches"))
-        _check_power("min_length", self.min_length, 1, _LARGEST_LENGTH)
-        _check_power("max_length", self.max_length, 1 if self.has_one_length else self.min_length, _LARGEST_LENGTH)
-        _check_power("tokens_per_step", self.tokens_per_step, self.max_length, _LARGEST_STEP)
-        object.__setattr__(self, "mixture", _checked_mixture(self.mixture, self.lengths))
+            check_weights(self.store)
+        check_integer("cache_bytes", self.cache_bytes, 1)
+        check_integer("seed", self.seed, 0, (1 << 63) - 1)
+        check_choice("sequences", self.sequences, SEQUENCES)
+        check_choice("executor", self.executor, ("local", "ray"))
+        check_choice("tails", self.tails, ("pack", "drop"))
+        check_choice("odds_times", self.odds_times, ("none", "batches"))
+        check_power("min_length", self.min_length, 1, LARGEST_LENGTH)
+        check_power("max_length", self.max_length, 1 if self.has_one_length else self.min_length, LARGEST_LENGTH)
+        check_power("tokens_per_step", self.tokens_per_step, self.max_length, LARGEST_STEP)
+        object.__setattr__(self, "mixture", checked_mixture(self.mixture, self.lengths))
+        is_used = self.sequences == "decomposed"
         for name in ("curriculum", "warmup_curriculum", "cooldown_curriculum"):
             if name == "curriculum" or getattr(self, name) is not None:
-                object.__setattr__(self, name, _checked_curriculum(name, getattr(self, name), self))
+                checked = checked_curriculum(name, getattr(self, name), self.lengths, is_used=is_used)
+                object.__setattr__(self, name, checked)
         if self.step_seconds is not None:
-            object.__setattr__(self, "step_seconds", _checked_seconds(self.step_seconds, self))
+            seconds = checked_seconds(self.step_seconds, self.lengths, is_used=is_used)
+            object.__setattr__(self, "step_seconds", seconds)
+        if self.keep_windows is not None:
+            check_integer("keep_windows", self.keep_windows, 0)
+            self._check_bounds_of_disk()
+
+    def _check_bounds_of_disk(self) -> None:
+        """Refuse what would read a window again, or would prepare all of them in advance."""
+        for name, is_right, wanted in (
+            ("store", self.store is None, "null: only what is made for a run is taken away behind it"),
+            ("window_shards", self.window_shards > 0, "1 or more"),
+            ("ahead_windows", self.ahead_windows > 0, "1 or more"),
+            ("epochs", self.epochs == 1, "1"),
+            ("mixture", self.mixture == "natural", "natural"),
+        ):
+            if not is_right:
+                raise DataError(
+                    f"data.{name} must be {wanted} with data.keep_windows, got {getattr(self, name)}; "
+                    "mend it or set data.keep_windows=null"
+                )
 
     def for_sequences(self, kind: SequenceKind) -> "DataConfig":
         """These settings for another kind of sequences: every row once, and no odds, which are for certain lengths."""
@@ -174,91 +195,3 @@ class DataConfig:
             return (self.max_length,)
         first, last = self.min_length.bit_length() - 1, self.max_length.bit_length() - 1
         return tuple(1 << power for power in range(first, last + 1))
-
-
-def _check_integer(name: str, value: object, least: int, most: int | None = None) -> None:
-    bounds = f"at least {least}" if most is None else f"from {least} to {most}"
-    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
-        raise DataError(f"data.{name} must be a whole number {bounds}, got {value!r}; set data.{name}={least}")
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise DataError(f"data.{name} must be one of {', '.join(choices)}, got {value!r}; set data.{name}={choices[0]}")
-
-
-def _check_power(name: str, value: object, least: int, most: int) -> None:
-    _check_integer(name, value, 1)
-    assert isinstance(value, int)
-    if value & (value - 1) or not least <= value <= most:
-        below = 1 << (value.bit_length() - 1)
-        nearest = below if value - below <= 2 * below - value else 2 * below
-        nearest = min(max(nearest, least), most)
-        wanted = f"a power of two from {least} to {most}"
-        raise DataError(f"data.{name} must be {wanted}, got {value}; the nearest is data.{name}={nearest}")
-
-
-def _check_weights(stores: dict[str, float]) -> None:
-    for place, weight in stores.items():
-        if not 0 < weight < math.inf:
-            raise DataError(f"data.store[{place}] must be a weight above 0, got {weight}; leave the store out")
-    if not stores:
-        raise DataError("data.store must name a store or more, got {}; set data.store=STORE")
-
-
-def _checked_mixture(mixture: object, lengths: tuple[int, ...]) -> str | dict[int, int]:
-    """Return `mixture` with lengths in order, or raise: {64: 4096} needs 64 to be a row length."""
-    known = ", ".join(map(str, lengths))
-    if mixture == "natural":
-        return "natural"
-    if isinstance(mixture, str) and mixture in MIXTURES:
-        first, last = MIXTURES[mixture]
-        if not any(first <= length <= last for length in lengths):
-            raise DataError(
-                f"data.mixture must have a length among {known}, got {mixture}; set data.max_length or data.min_length"
-            )
-        return mixture
-    if not isinstance(mixture, dict):
-        names = ", ".join(("natural", *MIXTURES))
-        raise DataError(
-            f"data.mixture must be one of {names} or {{length: tokens}}, got {mixture!r}; set data.mixture=natural"
-        )
-    for length, tokens in mixture.items():
-        if length not in lengths:
-            raise DataError(f"data.mixture must name lengths among {known}, got {length!r}; set data.max_length")
-        if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
-            raise DataError(f"data.mixture[{length}] must be a number of tokens, got {tokens!r}; 0 takes none")
-    if not any(mixture.values()):
-        raise DataError("data.mixture must take some tokens, got none; set data.mixture=natural")
-    return dict(sorted(mixture.items()))
-
-
-def _checked_curriculum(setting: str, value: object, config: DataConfig) -> str | tuple[float, ...]:
-    """Return a known name or a tuple of positive odds, one for each length if they are used, or raise."""
-    if isinstance(value, str):
-        _check_choice(setting, value, CURRICULA)
-        return value
-    lengths, is_used = config.lengths, config.sequences == "decomposed"
-    if not isinstance(value, Sequence) or (is_used and len(value) != len(lengths)):
-        expected = f"a name or {len(lengths)} odds (lengths {lengths[0]} to {lengths[-1]})"
-        raise DataError(f"data.{setting} must be {expected}, got {value!r}; set data.{setting}=uniform")
-    for odds in value:
-        if not _is_positive(odds):
-            raise DataError(f"data.{setting} must hold odds above 0, got {odds!r}; set data.{setting}=uniform")
-    return tuple(float(odds) for odds in value)
-
-
-def _checked_seconds(seconds: dict[int, float], config: DataConfig) -> dict[int, float]:
-    """Return `seconds` with lengths in order, or raise: each length of a row must have some, if they are used."""
-    missing = set(config.lengths) ^ set(seconds) if config.sequences == "decomposed" else set()
-    if missing:
-        known = ", ".join(map(str, config.lengths))
-        raise DataError(f"data.step_seconds must name the lengths {known}, got {seconds}; set data.step_seconds=null")
-    for length, value in seconds.items():
-        if not _is_positive(value):
-            raise DataError(f"data.step_seconds[{length}] must be above 0, got {value!r}; measure it again")
-    return {length: float(seconds[length]) for length in sorted(seconds)}
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf

@@ -3,7 +3,8 @@
 import numpy as np
 
 from dataservice.buckets import buckets
-from dataservice.config import MIXTURES, DataConfig
+from dataservice.choices import MIXTURES
+from dataservice.config import DataConfig
 from dataservice.errors import DataError
 from dataservice.windows import Windows
 

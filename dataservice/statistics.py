@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dataservice.buckets import Bucket, buckets, rows_per_step
-from dataservice.config import SEQUENCES, DataConfig
+from dataservice.choices import SEQUENCES
+from dataservice.config import DataConfig
 from dataservice.identity import open_schedule
 from dataservice.indexes import RowIndexes
 from dataservice.pieces import PiecedRows
