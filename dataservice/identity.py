@@ -3,11 +3,12 @@
 import hashlib
 import json
 
+from dataservice.buckets import rows_per_step
 from dataservice.config import DataConfig
 from dataservice.curriculum import length_odds
 from dataservice.errors import DataError
 from dataservice.indexes import RowIndexes
-from dataservice.schedule import Schedule
+from dataservice.schedule import Position, Schedule
 from dataservice.store import Store
 
 __all__ = ["open_schedule", "prefix_digest", "schedule_digest"]
@@ -62,10 +63,26 @@ def prefix_digest(store: Store, schedule: Schedule, step: int) -> str:
     """Return the digest of the windows that the steps before `step` (at least the first) were made from, in hex.
 
     Equal for a store prepared at once and the same one in the making, by any version of any library; another token,
-    another cut into documents or another tokenizer changes it.
+    another cut into documents or another tokenizer changes it. So do documents that are appended later, for steps that
+    these would change: a mixture's, which takes its share of every window, and those that end an epoch.
     """
     position = schedule.locate(max(step - 1, 0))
-    if position is None or position.epoch:
+    if position is None or position.epoch or schedule.config.mixture != "natural":
         return store.prefix_digest(store.num_planned_shards)
     _, end = schedule.windows.bounds(position.window)
-    return store.prefix_digest(end)
+    digest = store.prefix_digest(end)
+    return hashlib.sha256(f"{digest} ends".encode()).hexdigest() if _needs_the_end(position, schedule) else digest
+
+
+def _needs_the_end(position: Position, schedule: Schedule) -> bool:
+    """Return whether a step would be another one if a window came after the last one, which is full."""
+    config, last_window = schedule.config, len(schedule.windows) - 1
+    if (position.window, position.cycle) != (last_window, config.cycles - 1):
+        return False
+    _, num_shards = schedule.windows.bounds(last_window)
+    if not config.window_shards or num_shards % config.window_shards:
+        return False
+    # The last batches of an epoch are among the steps of its last cycle, complete or not.
+    _, rows = schedule.rows_per_epoch()
+    sizes = [rows_per_step(bucket, config) for bucket in schedule.buckets]
+    return config.cooldown_curriculum is not None or bool((rows % sizes).any())

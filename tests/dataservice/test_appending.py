@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,38 @@ def test_a_run_whose_window_has_grown_is_refused(parts, tmp_path):
     resumed = iter(batches(write(parts, tmp_path / "store"), config))
     with pytest.raises(DataError, match="digest"):
         resumed.set_state(state)
+
+
+@pytest.mark.parametrize(
+    ("settings", "always_goes_on"),
+    [
+        ({}, False),
+        ({"cycles": 3}, False),
+        ({"tokens_per_step": 4, "max_length": 4, "tails": "drop"}, True),  # every batch is one row, so all are complete
+        ({"tokens_per_step": 4, "max_length": 4, "tails": "drop", "cooldown_curriculum": "grow-p2"}, False),
+        ({"mixture": {4: 96, 32: 320}}, False),
+        ({"mixture": "equal"}, False),
+        ({"sequences": "concatenated"}, False),
+    ],
+)
+def test_a_state_of_any_step_goes_on_as_the_unbroken_run_or_is_refused(make_store, settings, always_goes_on):
+    """The steps that end an epoch, and all of a mixture, are others when documents follow."""
+    random = np.random.default_rng(0)
+    lengths = [random.integers(1, 60, 6).tolist() for _ in range(6)]
+    old, grown = make_store(lengths[:4]), make_store(lengths)
+    config = replace(CONFIG, **settings)
+    of_old, of_grown = list(batches(old, config)), list(batches(grown, config))
+    went_on = []
+    for step in range(1, len(of_old) + 1):
+        iterator, resumed = (iter(batches(store, config, start_step=step)) for store in (old, grown))
+        try:
+            resumed.set_state(iterator.get_state())
+        except DataError:
+            continue
+        went_on.append(step)
+        np.testing.assert_equal(of_old[:step], of_grown[:step])
+    assert (len(went_on) == len(of_old)) == always_goes_on
+    assert bool(went_on) == ("mixture" not in settings)
 
 
 def test_other_documents_in_place_of_the_old_ones_are_refused(parts, tmp_path):
