@@ -63,7 +63,7 @@ def train(config: Config, run: Run) -> int:
 
     with show_progress() as progress:
         # Documents: a tokenizer and a store, made if they are not there; training starts with the first window.
-        store, tokenizer = data.open_corpus(config, progress)
+        store, tokenizer = data.open_corpus(config, run.folder, progress)
         num_steps = data.step_count(store, config)
         if is_first:
             run.begin(config, tokenizer)
@@ -77,9 +77,12 @@ def train(config: Config, run: Run) -> int:
         print("\n".join(compilation.compilation_table(train_steps.values(), recipe.tokens_per_step)))
 
         # State: the newest checkpoint of this run, or a fresh one.
-        position = data.position_of(store, config, tokenizer)
-        checkpoints = checkpoint.Checkpoints(run.checkpoints, keep=config.train.keep_checkpoints, position=position)
+        position, retention = data.bookkeeping(store, config, tokenizer)
+        checkpoints = checkpoint.Checkpoints(
+            run.checkpoints, keep=config.train.keep_checkpoints, position=position, release=retention.release
+        )
         state, step, tokens = checkpoints.restore_or_start(recipe, config.train.seed)
+        retention.refuse_passed(step)
         print(f"resumed at step {step}" if step else f"start of {num_steps} steps")
         log = MetricsLog(run.folder, restored_step=step, writes=is_first, tensorboard=config.train.tensorboard)
 

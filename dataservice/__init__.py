@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dataservice.locating import open_store
     from dataservice.opening import open_data
     from dataservice.preparation import PrepareReport, prepare
+    from dataservice.retention import Retention
     from dataservice.schedule import Position, Schedule
     from dataservice.store import ShardTable, Store, TokenFormat, write_store
     from dataservice.verification import Problem, verify
@@ -36,6 +37,7 @@ __all__ = [
     "Position",
     "PrepareReport",
     "Problem",
+    "Retention",
     "Schedule",
     "ShardTable",
     "Store",
@@ -61,6 +63,7 @@ _MODULES = {
     "Position": "schedule",
     "PrepareReport": "preparation",
     "Problem": "verification",
+    "Retention": "retention",
     "Schedule": "schedule",
     "ShardTable": "store",
     "Store": "store",

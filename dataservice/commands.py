@@ -60,6 +60,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
 def run_verify(arguments: argparse.Namespace) -> int:
     """Every byte of a store against its digests: a line a problem, and status 1 when there are any."""
     from dataservice.locating import open_store
+    from dataservice.store.removal import Removal
     from dataservice.verification import verify
 
     store = open_store(take_options(arguments, DataConfig, store=arguments.folder))
@@ -69,7 +70,9 @@ def run_verify(arguments: argparse.Namespace) -> int:
     if problems:
         return DAMAGED
     state = "complete" if store.is_complete else f"{len(store.shards):,} of {store.num_planned_shards:,} shards so far"
-    print(f"{arguments.folder} is as it was written: {store.manifest.totals['tokens']:,} tokens, {state}")
+    removal = Removal.read(store.path)
+    gone = f"; {removal.num_removed:,} shards were removed behind training" if removal is not None else ""
+    print(f"{arguments.folder} is as it was written: {store.manifest.totals['tokens']:,} tokens, {state}{gone}")
     return 0
 
 

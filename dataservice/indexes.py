@@ -17,9 +17,11 @@ from dataservice.pieces import PiecedRows, ShardRows, num_rows
 from dataservice.sequences import count_by_table, has_pieces, make_rows
 from dataservice.store import Store
 from dataservice.store.demand import has_demand, raise_demand
+from dataservice.store.removal import Removal
+from dataservice.store.table import ShardTable
 from dataservice.windows import Windows
 
-__all__ = ["RowIndexes"]
+__all__ = ["RowIndexes", "index_name", "rows_name"]
 
 _CACHE_BYTES = 1 << 29
 # Shards whose documents are fetched together where they lie elsewhere.
@@ -39,12 +41,14 @@ class RowIndexes:
         self._config = config
         self._is_cancelled = is_cancelled
         self._pieced = tuple(has_pieces(bucket, config) for bucket in buckets(config))
-        self._folder = store.path / "indexes" / _name(config)
+        self._folder = store.path / "indexes" / rows_name(config)
         self._recent: OrderedDict[int, ShardRows] = OrderedDict()
         self._recent_bytes = 0
         # A writer that asks has asked since before there was a store to open.
         self._tells_need = has_demand(store.path)
         self._needed = 0
+        removal = Removal.read(store.path)
+        self._removed_rows = removal.packed_rows if removal is not None and removal.rows == rows_name(config) else ()
 
     def rows(self, shard: int) -> ShardRows:
         """Return the rows of a shard."""
@@ -80,8 +84,10 @@ class RowIndexes:
         return np.vstack([counts, packed])
 
     def _count_packed(self, shards: range) -> list[int]:
-        self._store.expect_documents([shard for shard in shards if not self._path(shard).exists()])
-        return [num_rows(self.rows(shard)[-1]) for shard in shards]
+        removed = self._removed_rows[shards.start : shards.stop]
+        there = shards[len(removed) :]
+        self._store.expect_documents([shard for shard in there if not self._path(shard).exists()])
+        return [*removed, *(num_rows(self.rows(shard)[-1]) for shard in there)]
 
     def _need(self, num_shards: int) -> None:
         """Tell who prepares the store, where that has to know, that these shards and their last window are needed."""
@@ -91,8 +97,7 @@ class RowIndexes:
             raise_demand(self._store.path, self._needed)
 
     def _path(self, shard: int) -> Path:
-        shards = self._store.shards
-        return self._folder / f"{shards.names[shard]}-{shards.digests[shard][:16]}.index"
+        return self._folder / index_name(self._store.shards, shard)
 
     def _make(self, shard: int) -> ShardRows:
         documents = np.asarray(self._store.documents(shard))
@@ -113,7 +118,12 @@ class RowIndexes:
             )
 
 
-def _name(config: DataConfig) -> str:
+def index_name(shards: ShardTable, shard: int) -> str:
+    """Return the name of the file with a shard's rows, in the folder of their `rows_name`."""
+    return f"{shards.names[shard]}-{shards.digests[shard][:16]}.index"
+
+
+def rows_name(config: DataConfig) -> str:
     """Return a name for all that the rows of a shard depend on."""
     if config.sequences == "packed":
         return f"packed-{config.max_length}"

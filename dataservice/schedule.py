@@ -138,6 +138,15 @@ class Schedule:
         rows = self._stream(position.epoch, position.bucket, first, first + count * size, position.window)
         return rows.reshape(count, size)
 
+    def left_over(self, window: int) -> list[np.ndarray]:
+        """Return the rows of each bucket, in the windows before this one, that no step before it takes (epoch 0)."""
+        ends = self._taken[:, window]
+        firsts = ends // self._sizes * self._sizes
+        return [
+            self._stream(0, bucket, first, stop, window - 1)
+            for bucket, (first, stop) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True))
+        ]
+
     def _stream(self, epoch: int, bucket: int, first: int, stop: int, last_window: int) -> np.ndarray:
         """Return the rows [first, stop) of a bucket's stream, whose windows end with `last_window`; int64."""
         taken = self._taken[bucket, : last_window + 2]

@@ -14,6 +14,7 @@ from dataservice.errors import StoreError
 from dataservice.store.files import check_sealed, damaged, digest_bytes, parse_sealed_json
 from dataservice.store.reader import TABLE_NAME, TOKENIZER_NAME, Store
 from dataservice.store.record import length_powers, significant
+from dataservice.store.removal import Removal
 from dataservice.store.shard import DATA_FILES, IDENTITY_NAME, RECORD_NAME, SHARDS, shard_folder
 from dataservice.store.table import ShardTable
 
@@ -31,7 +32,7 @@ def verify(store: Store) -> list[Problem]:
     """Problems of an open store, those of its held-out documents included; none when all is well.
 
     The manifest, and the rows of shards.parquet, were checked when the store was opened. Row indexes are derived from
-    shards, and not looked at.
+    shards, and not looked at; shards that were removed behind training have nothing but their commit record.
     """
     problems = []
     for path, check in _list_checks(store):
@@ -47,11 +48,14 @@ def _list_checks(store: Store) -> Iterator[tuple[Path, Callable[[], object]]]:
     yield store.path / TABLE_NAME, partial(_check_table, store)
     for name, seal in store.manifest.tokenizer.items():
         yield store.path / TOKENIZER_NAME / name, partial(store.origin.obtain, f"{TOKENIZER_NAME}/{name}", seal)
+    removal = Removal.read(store.path)
     for shard, name in enumerate(store.shards.names):
         folder = shard_folder(store.path, name)
         identity = f"{SHARDS}/{name}/{IDENTITY_NAME}"
         yield folder / IDENTITY_NAME, partial(store.origin.load, identity, parse_sealed_json)
         yield folder / RECORD_NAME, partial(store.read_record, shard)
+        if removal is not None and not removal.holds(shard):
+            continue
         for file in DATA_FILES:
             yield folder / file, partial(store.check_file, shard, file)
         yield folder, partial(_check_counts, store, shard)

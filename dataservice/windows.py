@@ -57,6 +57,10 @@ class Windows:
         edges = np.minimum(np.arange(first, stop + 1) * self._size, self._num_shards)
         return self._before[:, edges]
 
+    def rows_in(self, num_shards: int) -> np.ndarray:
+        """Return the rows of each bucket in each of the first shards, which lie in known windows; int64[buckets, S]."""
+        return np.diff(self._before[:, : num_shards + 1])
+
     def find_shards(self, bucket: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (shard, number of the row within it) of rows numbered in store order; two int64 arrays.
 

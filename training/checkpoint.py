@@ -43,13 +43,17 @@ class Checkpoints:
         folder: RUN/checkpoints.
         keep: how many of the latest steps to keep.
         position: (step, tokens) -> the position of this run there.
+        release: takes the oldest step that may still be resumed from, whenever there is another checkpoint.
     """
 
-    def __init__(self, folder: Path, *, keep: int, position: Callable[[int, int], Position]):
+    def __init__(
+        self, folder: Path, *, keep: int, position: Callable[[int, int], Position], release: Callable[[int], None]
+    ):
         options = ocp.CheckpointManagerOptions(max_to_keep=keep, enable_async_checkpointing=True)
         self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
         self._folder = folder
         self._position = position
+        self._release = release
 
     def restore_or_start(self, recipe: Recipe, seed: int) -> tuple[State, int, int]:
         """(state, step, tokens) of the newest committed step, or a fresh state at step 0.
@@ -76,6 +80,10 @@ class Checkpoints:
         position = self._position(step, tokens)._asdict()
         items = ocp.args.Composite(state=ocp.args.StandardSave(state), position=ocp.args.JsonSave(position))
         self._manager.save(step, args=items)
+        # Committed ones: while it is written, the folder of a step has another name.
+        committed = [int(path.name) for path in self._folder.iterdir() if path.name.isdigit()]
+        if committed:
+            self._release(min(committed))
 
     def close(self) -> None:
         """Wait until everything is durable."""

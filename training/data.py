@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,16 @@ import jax
 
 import dataservice
 import tokenizer
-from dataservice import Batch, DataConfig, Store, held_out_batches, open_schedule, prefix_digest, schedule_digest
+from dataservice import (
+    Batch,
+    DataConfig,
+    Retention,
+    Store,
+    held_out_batches,
+    open_schedule,
+    prefix_digest,
+    schedule_digest,
+)
 from tokenizer import Tokenizer
 from training.agreement import check_agreement, wait_for_all
 from training.checkpoint import Position
@@ -20,9 +30,10 @@ from training.signals import StopRequest
 from training.step import Recipe
 
 
-def open_corpus(config: Config, progress: Callable[..., None]) -> tuple[Store, Tokenizer]:
+def open_corpus(config: Config, folder: Path, progress: Callable[..., None]) -> tuple[Store, Tokenizer]:
     """Open data.store with its tokenizer, or make both from corpus.paths.
 
+    A store that is taken away behind training (data.keep_windows) is the run's own, in the run's `folder`.
     Process 0 makes what is missing; the others open it afterwards, so data.cache must be a folder that all of them see.
     Returns when the first window is ready; the rest of the store is made while training goes on.
 
@@ -31,7 +42,7 @@ def open_corpus(config: Config, progress: Callable[..., None]) -> tuple[Store, T
     """
     if jax.process_index() > 0:
         wait_for_all("corpus")
-    store, trained = _open(config, progress)
+    store, trained = _open(config, folder, progress)
     if jax.process_index() == 0:
         wait_for_all("corpus")
     check_agreement(config=config_digest(config), data=store.prefix_digest(1), tokenizer=trained.fingerprint)
@@ -40,18 +51,26 @@ def open_corpus(config: Config, progress: Callable[..., None]) -> tuple[Store, T
 
 def step_count(store: Store, config: Config) -> int:
     """Steps of the run: train.num_steps, or all steps of data.epochs epochs (waits until the store is complete)."""
+    if config.train.num_steps is None and config.data.ahead_windows:
+        raise ConfigError(
+            "train.num_steps must say where to stop with data.ahead_windows, got null; set it or data.ahead_windows=0"
+        )
     return config.train.num_steps or open_schedule(store, config.data).num_steps()
 
 
-def position_of(store: Store, config: Config, trained: Tokenizer) -> Callable[[int, int], Position]:
-    """(step, tokens) -> the position of this run there, for its checkpoints."""
+def bookkeeping(store: Store, config: Config, trained: Tokenizer) -> tuple[Callable[[int, int], Position], Retention]:
+    """What checkpoints need: (step, tokens) -> the position of this run there, and what removes windows behind them.
+
+    Of several processes the first one removes. They share a schedule: it has counted a window's rows before any
+    process can have a checkpoint behind which the window is removed.
+    """
     schedule, digest = open_schedule(store, config.data), schedule_digest(config.data)
 
     def position(step: int, tokens: int) -> Position:
         data = prefix_digest(store, schedule, step)
         return Position(step, tokens, data, digest, trained.fingerprint, repr(config.model))
 
-    return position
+    return position, Retention(store, config.data, schedule, removes=jax.process_index() == 0)
 
 
 @contextmanager
@@ -95,7 +114,7 @@ def evaluation_batches(store: Store, config: Config, recipe: Recipe) -> list[dic
     return batches
 
 
-def _open(config: Config, progress: Callable[..., None]) -> tuple[Store, Tokenizer]:
+def _open(config: Config, folder: Path, progress: Callable[..., None]) -> tuple[Store, Tokenizer]:
     if config.data.store is not None:
         path = config.tokenizer.path
         chosen = Tokenizer.load(path) if path is not None else dataservice.open_store(config.data).tokenizer()
@@ -110,4 +129,5 @@ def _open(config: Config, progress: Callable[..., None]) -> tuple[Store, Tokeniz
     else:
         cache = Path(config.data.cache)
         trained = tokenizer.train_corpus(config.corpus, config.tokenizer, cache=cache, progress=progress)
-    return dataservice.open_data(config.corpus, config.data, trained, progress=progress), trained
+    own = replace(config.data, cache=str(folder)) if config.data.keep_windows is not None else config.data
+    return dataservice.open_data(config.corpus, own, trained, progress=progress), trained

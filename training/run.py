@@ -34,6 +34,7 @@ FREE_SETTINGS = (
     "train.sample_tokens",
     "train.tensorboard",
     "data.ahead_windows",
+    "data.keep_windows",
     "data.store",
     "data.cache",
     "data.cache_bytes",

@@ -181,6 +181,11 @@ class Store:
         """Memory map, int64[documents + 1]: position of the `<eod>` before each document, and of the last one."""
         return self._map(shard, "documents.npy", np.dtype("<i8"))
 
+    def drop_maps(self) -> None:
+        """Lets go of the maps of a store that lies in its folder: they keep the space of files that were removed."""
+        if not isinstance(self._map, MapCache):
+            self._map.cache_clear()
+
     def expect_documents(self, shards: Sequence[int]) -> None:
         """Says of which shards the documents will be asked next, in case that there is something to fetch."""
 

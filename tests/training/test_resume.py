@@ -87,6 +87,24 @@ def test_sigterm_saves_where_it_is_and_the_run_goes_on_from_there(trainer, asser
     assert_same_run(trainer.folder / "unbroken", run, 400)
 
 
+def test_windows_removed_behind_checkpoints_change_nothing(trainer, assert_same_run):
+    small = "corpus.shard_bytes=1000"
+    trainer.train("train.run=unbroken", small)
+    own = ["train.run=own", small, "data.keep_windows=0", "data.ahead_windows=1", "train.keep_checkpoints=1"]
+    run = trainer.folder / "own"
+    kill_when(trainer.start(*own), lambda: list(run.glob("stores/*/removed/removal.json")))
+    assert "resumed at step" in trainer.train(*own)
+    assert_same_run(trainer.folder / "unbroken", run, 12)
+    (store,) = run.glob("stores/*/shards")
+    assert len(list(store.glob("*/shard.json"))) > len(list(store.glob("*/tokens.npy")))
+    shutil.rmtree(run / "checkpoints")
+    (run / "loss.png").unlink()
+    output = trainer.train(*own, code=2)
+    assert "must hold the windows of step 0" in output and "data.keep_windows" in output
+    unbounded = trainer.train(*own[:-3], "data.ahead_windows=1", "train.num_steps=null", "train.run=other", code=2)
+    assert "train.num_steps must say where to stop with data.ahead_windows" in unbounded
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.5, 2.0])
 def test_ctrl_c_before_the_first_step_ends_at_once_without_a_traceback(trainer, seconds):
     process = trainer.start("train.run=run")
