@@ -1,4 +1,8 @@
+import os
+import subprocess
+import sys
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,9 +10,12 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tokenizer
 from tokenizer.counting import counter
 from tokenizer.counting import counts as counting
+from tokenizer.counting import processes as processes_module
 from tokenizer.counting.counts import count_words
+from tokenizer.errors import TokenizerError
 from tokenizer.splitting.patterns import PATTERNS
 
 DOCUMENTS = st.lists(
@@ -67,12 +74,86 @@ def test_counts_do_not_depend_on_batches(monkeypatch):
     assert_same(count_words(documents, "gpt4"), whole)
 
 
-@pytest.mark.slow
-def test_counts_do_not_depend_on_processes(monkeypatch):
-    monkeypatch.setattr(counting, "_TASK_CHARACTERS", 300)
-    documents = [(f"a b{number % 7} c{number % 30}\n", f"r{number % 5}", f"l{number % 3}") for number in range(200)]
+@given(DOCUMENTS, st.lists(st.integers(0, 2), min_size=12, max_size=12), st.integers(1, 40))
+def test_counters_that_share_the_batches_in_any_way_add_up_to_the_whole(documents, owners, size):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "_BATCH_CHARACTERS", size)
+        batches = list(counting._batches(documents))
+    counters = [counter.Counter("gpt4") for _ in range(3)]
+    for batch, owner in zip(batches, owners, strict=False):
+        counters[owner].add(batch)
+    first, *others = counters
+    for other in others:
+        first.absorb(other.part())
+    assert_same(first.result(), count_words(documents, "gpt4"))
+
+
+@pytest.mark.parametrize("pattern", ["gpt4", r"[a-z]+|\d"])
+def test_counts_do_not_depend_on_processes(monkeypatch, pattern):
+    monkeypatch.setattr(counting, "_BATCH_CHARACTERS", 300)
+    documents = [(f"a b{number % 7} c{number % 30}\n", f"r{number % 5}", f"l{number % 3}") for number in range(400)]
     for processes in (2, 3):
-        assert_same(count_words(documents, "gpt4", processes=processes), count_words(documents, "gpt4"))
+        assert_same(count_words(documents, pattern, processes=processes), count_words(documents, pattern))
+
+
+def test_more_processes_than_batches_and_none_at_all():
+    for documents in ([], [("", "r", "l")], [("a", "r", "l")]):
+        assert_same(count_words(documents, "gpt4", processes=3), count_words(documents, "gpt4"))
+
+
+def test_the_first_faulty_batch_is_named_whoever_finds_it(monkeypatch):
+    monkeypatch.setattr(counting, "_BATCH_CHARACTERS", 100)
+    documents = [(f"a word, {number} times " + "\ud800" * (number > 50), "r", "l") for number in range(200)]
+    for processes in (1, 2, 3):
+        with pytest.raises(TokenizerError, match=r"lone surrogate U\+D800 at character 17 of document 1;"):
+            count_words(documents, "gpt4", processes=processes)
+
+
+def kept_workers(monkeypatch):
+    """A list that gets the processes that are started."""
+    started, start = [], processes_module._start_worker
+    monkeypatch.setattr(
+        processes_module, "_start_worker", lambda pattern: started.append(start(pattern)) or started[-1]
+    )
+    return started
+
+
+def test_a_process_that_is_killed_is_told_in_a_line(monkeypatch):
+    monkeypatch.setattr(counting, "_BATCH_CHARACTERS", 10)
+    started = kept_workers(monkeypatch)
+
+    def documents():
+        for number in range(100):
+            if number == 50:
+                started[0].kill()
+                started[0].wait()
+            yield "a long word " * 10, "r", "l"
+
+    with pytest.raises(TokenizerError, match=r"counting process must last until it is done, got exit status -9;"):
+        count_words(documents(), "gpt4", processes=2)
+
+
+def test_documents_that_cannot_be_read_end_all_processes(monkeypatch):
+    started = kept_workers(monkeypatch)
+
+    def documents():
+        yield "a", "r", "l"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        count_words(documents(), "gpt4", processes=3)
+    assert len(started) == 2 and all(process.returncode is not None for process in started)
+
+
+def test_a_program_without_a_main_guard_may_count_in_processes(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from tokenizer.counting.counts import count_words\n"
+        "print(count_words([('a b a', 'r', 'l')], 'gpt4', processes=2).counts.tolist())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(tokenizer.__file__).parents[1])}
+    output = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True, env=environment)
+    assert output.stdout == "[1, 1, 1]\n" and output.stderr == ""
 
 
 def test_progress_ends_with_the_total():
@@ -133,23 +214,9 @@ def test_a_limit_gives_the_same_words_for_any_number_of_processes(monkeypatch):
     monkeypatch.setattr(counting, "_PERIOD_CHARACTERS", 700)
     alone = count_words(documents, "gpt4", max_words=40)
     assert alone.left_out.words > 100
-    for task in (100, 900):
-        monkeypatch.setattr(counting, "_TASK_CHARACTERS", task)
-        assert_same(count_words(documents, "gpt4", max_words=40, processes=2), alone)
-
-
-@pytest.mark.parametrize("most_kept", [0, 20, 1 << 20])
-def test_parts_of_one_counter_add_up_to_the_whole(monkeypatch, most_kept):
-    monkeypatch.setattr(counting, "_MOST_WORDS_KEPT", most_kept)
-    generator = np.random.default_rng(most_kept)
-    documents = [
-        (" ".join(generator.choice(list("abcdefgh"), 12)) * (n % 3), f"r{generator.integers(5)}", f"l{n % 4}")
-        for n in range(60)
-    ]
-    whole, total, parts = counter.Counter("gpt4"), counter.Counter("gpt4"), counting._PartCounter("gpt4")
-    whole.add(documents)
-    for first in range(0, len(documents), 7):
-        total.absorb(parts.count(documents[first : first + 7]))
-    expected, found = whole.result(), total.result()
-    for name in expected.__dataclass_fields__:
-        np.testing.assert_equal(getattr(found, name), getattr(expected, name))
+    for batch in (100, 900):
+        monkeypatch.setattr(counting, "_BATCH_CHARACTERS", batch)
+        for processes in (1, 2, 3):
+            limited = count_words(documents, "gpt4", max_words=40, processes=processes)
+            assert_same(limited, alone)
+            assert limited.left_out == alone.left_out

@@ -1,0 +1,130 @@
+"""Counting in several processes: batches out, one table of words back from each.
+
+A worker is a plain interpreter at the other end of two pipes. It starts in a quarter of a second, imports nothing of
+the program that counts, and ends with it; one of `multiprocessing` takes twice as long and runs the main module again.
+"""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from queue import Empty, SimpleQueue
+
+from tokenizer.counting.counter import Counter
+from tokenizer.counting.parts import Batch, Failure, Part
+from tokenizer.errors import TokenizerError
+
+__all__ = ["count_together", "start_workers"]
+
+Batches = SimpleQueue[Batch | None]
+"""Those that wait for whoever is free, then None for each worker."""
+Worker = subprocess.Popen[bytes]
+
+
+@contextmanager
+def start_workers(pattern: str, number: int) -> Iterator[list[Worker]]:
+    """Start processes, and end them."""
+    with ExitStack() as stack:
+        workers = []
+        for _ in range(number):
+            workers.append(stack.enter_context(_start_worker(pattern)))
+            stack.callback(workers[-1].kill)  # it holds nothing that would be left behind
+        yield workers
+
+
+def _start_worker(pattern: str) -> Worker:
+    path = [str(folder) for folder in sys.path]
+    program = f"import sys; sys.path[:] = {path!r}; from tokenizer.counting.worker import serve; serve({pattern!r})"
+    # Ctrl-C, which the terminal sends to every process, must not reach it: it ends with us.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # threads that nothing here uses take time to start
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def count_together(batches: Iterable[Batch], total: Counter, workers: Sequence[Worker]) -> None:
+    """Count batches here and in the workers, whoever is free, and put all together in `total`.
+
+    Of several batches that cannot be counted, the first one's error is raised, as if there were no workers.
+    """
+    if not workers:
+        for batch in batches:
+            total.add(batch)
+        return
+    queue: Batches = SimpleQueue()
+    with ThreadPoolExecutor(len(workers)) as threads:
+        futures = [threads.submit(_feed, worker, queue) for worker in workers]
+        try:
+            own = _count_own_share(batches, queue, total, futures)
+            for _ in workers:
+                queue.put(None)
+            replies = [own, *(future.result() for future in futures)]
+        except BaseException:
+            for worker in workers:
+                worker.kill()
+                queue.put(None)
+            raise
+    failures = [reply for reply in replies if isinstance(reply, Failure)]
+    if failures:
+        raise min(failures).error
+    for reply in replies:
+        if isinstance(reply, Part):
+            total.absorb(reply)
+
+
+def _feed(worker: Worker, queue: Batches) -> Part | Failure:
+    """Let a worker count what there is in the queue, up to a None, and return what it says then."""
+    assert worker.stdin is not None and worker.stdout is not None
+    try:
+        while True:
+            batch = queue.get()
+            # In one write: after each, this thread waits for the interpreter.
+            worker.stdin.write(pickle.dumps(batch, pickle.HIGHEST_PROTOCOL))
+            worker.stdin.flush()
+            if batch is None:
+                break
+    except BrokenPipeError:  # it has ended: why is to be read
+        with suppress(BrokenPipeError):
+            worker.stdin.close()
+    try:
+        return pickle.load(worker.stdout)
+    except (EOFError, pickle.UnpicklingError):
+        raise TokenizerError(
+            f"a counting process must last until it is done, got exit status {worker.wait()}; "
+            "where memory is short, fewer processes take less"
+        ) from None
+
+
+def _count_own_share(
+    batches: Iterable[Batch], queue: Batches, total: Counter, futures: Sequence[Future[Part | Failure]]
+) -> Failure | None:
+    """Put batches into the queue, and count here those that are more than the workers will soon take."""
+    for batch in _left_over(batches, queue, 2 * len(futures)):
+        try:
+            total.add(batch)
+        except TokenizerError as error:
+            return Failure(batch.number, error)
+        if any(future.done() for future in futures):  # only a failure comes so early
+            return None
+    return None
+
+
+def _left_over(batches: Iterable[Batch], queue: Batches, num_waiting: int) -> Iterator[Batch]:
+    for batch in batches:
+        queue.put(batch)
+        if queue.qsize() > num_waiting:
+            with suppress(Empty):
+                yield queue.get_nowait()  # type: ignore[misc]
+    with suppress(Empty):
+        while True:
+            yield queue.get_nowait()  # type: ignore[misc]
