@@ -34,7 +34,8 @@ class CorpusConfig:
     language_column: str | None = None
     """Column naming a document's language; null: language, lang or programming_language if it exists, else ""."""
     path_column: str | None = None
-    """Column naming a document's path; null: path, file_path or file if it exists, else FILE:ROW."""
+    """Column naming a document's path; null: path, file_path or file if it exists, else FILE:ROW, or
+    FILE@BYTE in JSON lines that are read in parts."""
     languages: tuple[str, ...] = ()
     """Keep only documents of these languages (of source files: the extension without its dot); empty: all."""
     repositories: tuple[str, ...] = ()
@@ -54,8 +55,9 @@ class CorpusConfig:
     held_out_seed: int = 0
     """Another seed holds out other repositories (or documents)."""
     shard_bytes: int = 8 << 20
-    """Source files, and the row groups or records of a table, are grouped into input shards of about this many bytes
-    (a file of JSON lines is one shard)."""
+    """Source files, and the row groups or records of a table, are grouped into input shards of about this many bytes;
+    JSON lines are cut into parts of it. A file of JSON lines that is compressed, in an archive or behind http(s) is one
+    shard: reading a part of it may mean reading all that is before."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.held_out_fraction < 1:

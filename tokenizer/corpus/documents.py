@@ -39,7 +39,7 @@ class SourceFile:
 
 @dataclass(frozen=True, kw_only=True)
 class InputShard:
-    """A piece of a corpus that is read as one task: source files, row groups, records, or a file of JSON lines."""
+    """A piece of a corpus that is read as one task: source files, row groups, records, or JSON lines of a file."""
 
     name: str
     """Unique in its corpus, and safe as the name of a folder."""
@@ -51,6 +51,9 @@ class InputShard:
     files: tuple[SourceFile, ...]
     row_groups: tuple[int, ...] = ()
     """Numbers of the row groups of a Parquet file, or of the runs of 1,024 records of an ArrayRecord file."""
+    span: tuple[int, int] | None = None
+    """Of a file of JSON lines that is read in parts: the lines of this part begin at bytes from the first of these up
+    to the second."""
 
 
 def is_held_out(document: Document, config: CorpusConfig) -> bool:

@@ -105,7 +105,9 @@ def _table_shards(file: SourceFile, config: CorpusConfig) -> Iterator[InputShard
 
         yield from _part_shards(name, "array_record", file, record_run_sizes(file, config), config)
     else:
-        yield InputShard(name=name, size=file.size, identity=_identity([file]), reader="jsonl", files=(file,))
+        from tokenizer.corpus.json_lines import line_spans
+
+        yield from _line_shards(name, file, line_spans(file, config))
 
 
 def _part_shards(
@@ -124,6 +126,22 @@ def _part_shards(
             reader=reader,
             files=(file,),
             row_groups=tuple(numbers),
+        )
+
+
+def _line_shards(name: str, file: SourceFile, spans: list[tuple[int, int]]) -> Iterator[InputShard]:
+    """Yield the shards of a file of JSON lines: one, or one a span of bytes."""
+    if len(spans) < 2:
+        yield InputShard(name=name, size=file.size, identity=_identity([file]), reader="jsonl", files=(file,))
+        return
+    for part, span in enumerate(spans):
+        yield InputShard(
+            name=f"{name}-{part:05d}",
+            size=span[1] - span[0],
+            identity=_identity([file], span),
+            reader="jsonl",
+            files=(file,),
+            span=span,
         )
 
 
@@ -149,9 +167,9 @@ def _grouped(sizes: Iterable[tuple], limit: int) -> Iterator[tuple[list, int]]:
         yield group, total
 
 
-def _identity(files: list[SourceFile], row_groups: Iterable[int] = ()) -> str:
+def _identity(files: list[SourceFile], part: Iterable[int] = ()) -> str:
     lines = [f"{file.location}\0{file.size}\0{file.modified}{file.version}" for file in files]
-    return _digest("\n".join([*lines, *map(str, row_groups)]))
+    return _digest("\n".join([*lines, *map(str, part)]))
 
 
 def _digest(text: str) -> str:
@@ -163,8 +181,8 @@ def _slug(name: str) -> str:
 
 
 def _refuse_repeats(shards: list[InputShard]) -> None:
-    parts = Counter((file.location, shard.row_groups) for shard in shards for file in shard.files)
-    for (location, _), count in parts.items():
+    parts = Counter((file.location, shard.row_groups, shard.span) for shard in shards for file in shard.files)
+    for (location, *_), count in parts.items():
         if count > 1:
             raise CorpusError(f"corpus.paths must give every file once, got {location} {count} times")
 

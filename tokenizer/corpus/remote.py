@@ -110,7 +110,9 @@ def refuse_change(file: SourceFile) -> None:
 def _found(filesystem: Any, path: str, url: str, info: dict[str, Any], extensions: tuple[str, ...]) -> Found:
     if info["type"] == "directory":
         return _folder(filesystem, path, url, extensions)
-    head = PurePosixPath(re.split("[?#]", url.split("::")[0].split("://", 1)[1])[0])
+    # Caches have no path of their own: simplecache::s3://bucket/file.
+    path_part = next(part for part in url.split("::") if "://" in part).split("://", 1)[1]
+    head = PurePosixPath(re.split("[?#]", path_part)[0])
     place = head.parent.name or _name(url)
     return Found(None, [source_of(info, url, place, f"{place}/{head.name}")])
 

@@ -13,7 +13,7 @@ from tokenizer.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]
 
-__all__ = ["open_source", "refuse_changed", "whole_source"]
+__all__ = ["has_ranges", "open_bytes", "open_source", "refuse_changed", "whole_source"]
 
 # One request asks for no more: what is lost with a dropped connection is bounded.
 REQUEST_BYTES = 16 << 20
@@ -22,6 +22,20 @@ REQUEST_BYTES = 16 << 20
 def open_source(file: SourceFile, buffer_bytes: int) -> "str | BinaryIO":
     """What Arrow opens: the path of a local file, or a remote file that is read in ranges of `buffer_bytes` or more."""
     return io.BufferedReader(RemoteFile(file), buffer_bytes) if is_url(file.location) else file.location
+
+
+def open_bytes(file: SourceFile, buffer_bytes: int) -> BinaryIO:
+    """A local or remote file as a stream of bytes."""
+    opened = open_source(file, buffer_bytes)
+    return open(opened, "rb", buffer_bytes) if isinstance(opened, str) else opened  # noqa: PTH123 (by the line)
+
+
+def has_ranges(location: str) -> bool:
+    """Whether a part of a file can be read without what is before it, as its location tells.
+
+    Not in an archive; and a server of http(s) may send the whole file for every range.
+    """
+    return not is_url(location) or ("::" not in location and not location.startswith(("http://", "https://")))
 
 
 def whole_source(file: SourceFile) -> bytes:
