@@ -14,8 +14,8 @@ EXTENSION_SETTINGS = ("priority", "min_repositories", "min_languages", "ties", "
 """Settings with which a tokenizer may be extended; the others stay its own."""
 
 NUM_BYTES = 256
-MOST_MERGES = (1 << 23) - 1
-"""So that, in the encoder, a rank and a place of a byte fit into 31 bits together."""
+MOST_MERGES = (1 << 21) - 257
+"""So that, in the encoder, both ids of a pair and its rank fit into 63 bits together."""
 
 Priority = Literal["auto", "F", "F*L", "F*log(R+1)", "F*logR", "F*log(R+1)*L", "F*logR*L"]
 Ties = Literal["ids", "hf", "first"]

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from tokenizer import Tokenizer, TokenizerError
 from tokenizer.encoding.dropout import make_dropout
-from tokenizer.encoding.pair_ranks import NO_RANK
 
 PAIRS = np.array([[97, 98], [97, 97], [256, 97], [257, 256], [258, 99], [99, 99]])
 
@@ -19,7 +18,7 @@ def merge_one_by_one(word, probability, seed, text_number):
     chances = make_dropout(probability, seed, np.array([0, len(word)]), text_number)
     places = list(range(len(word)))  # of the first byte of each symbol
     for number in range(len(word)):
-        is_out = chances.drop(np.zeros(len(word), np.int32), number) == NO_RANK
+        is_out = chances.drop(np.zeros(len(word), np.int32), number) != 0
         offered = [
             (ranks[pair], at) for at, pair in enumerate(pairwise(symbols)) if pair in ranks and not is_out[places[at]]
         ]

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenizer.counting import words as words_module
+from tokenizer.counting import word_batches
 from tokenizer.counting.words import WordTable
 
 # Short words are their own keys, longer ones are hashed by chunks of 8 bytes, those over 64 bytes by BLAKE2.
@@ -43,10 +43,10 @@ def test_a_growing_table_still_knows_its_words():
 
 @pytest.mark.parametrize("bits", [0, 2])
 def test_words_with_equal_hashes_are_told_apart_by_their_bytes(monkeypatch, bits):
-    def poor_hash(padded, chunks, heads, lengths):
+    def poor_hash(padded, heads, lengths, firsts, lasts):
         return lengths.astype(np.uint64) & np.uint64((1 << bits) - 1)
 
-    monkeypatch.setattr(words_module, "_hash", poor_hash)
+    monkeypatch.setattr(word_batches, "_hash", poor_hash)
     batch = [f"a long word {number % 50}".encode() for number in range(200)]
     table = WordTable()
     numbers = table.identify(*joined(batch))

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenizer.encoding.pair_ranks import NO_RANK
-
 __all__ = ["Dropout", "make_dropout"]
+
+LEFT_OUT = np.int32(np.iinfo(np.int32).max)
+"""Key of a pair that a round leaves out: after every other."""
 
 
 class Dropout(NamedTuple):
@@ -21,9 +22,9 @@ class Dropout(NamedTuple):
     keys: np.ndarray  # uint64[...], each that of the symbol's first byte
 
     def drop(self, pair_keys: np.ndarray, number: int) -> np.ndarray:
-        """Return the keys (int32, of the shape of `keys`) with NO_RANK at the pairs that round `number` leaves out."""
+        """Return the keys (int32, of the shape of `keys`) with LEFT_OUT at the pairs that round `number` leaves out."""
         hashes = _mix(self.keys + np.uint64(number))
-        return np.where((hashes >> np.uint64(11)) * 2.0**-53 < self.probability, NO_RANK, pair_keys)
+        return np.where((hashes >> np.uint64(11)) * 2.0**-53 < self.probability, LEFT_OUT, pair_keys)
 
 
 def make_dropout(probability: float, seed: int, starts: np.ndarray, first: int) -> Dropout:

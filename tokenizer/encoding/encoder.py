@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tokenizer.allocation import keep_freed_memory
-from tokenizer.counting.words import WordTable
 from tokenizer.encoding.dropout import make_dropout
 from tokenizer.encoding.pair_ranks import PairRanks
 from tokenizer.encoding.word_encoding import encode_words
-from tokenizer.ragged import offsets_of, take_rows
+from tokenizer.encoding.word_memory import WordMemory
+from tokenizer.ragged import offsets_of
 from tokenizer.splitting.documents import split_documents
 
 __all__ = ["Encoder"]
@@ -23,14 +23,14 @@ MEMORY_BYTES = 64 << 20
 
 
 class Encoder:
-    """Encodes batches of texts. Safe among threads: each remembers words of its own, up to ``MEMORY_BYTES`` of them."""
+    """Encodes batches of texts. Its threads share a memory of about ``MEMORY_BYTES`` of words at most."""
 
     def __init__(self, pairs: np.ndarray, pattern: str, dtype: np.dtype) -> None:
         keep_freed_memory()
         self._ranks = PairRanks(pairs)
         self._pattern = pattern
         self._dtype = dtype
-        self._idle: list[_Memory] = []  # memories that no thread is using
+        self._memory = WordMemory(self._ranks, dtype)
 
     def encode(self, texts: Sequence[str], threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Encode into (ids, offsets int64[texts + 1]); raises TokenizerError for a lone surrogate."""
@@ -54,14 +54,23 @@ class Encoder:
             number += len(group)
 
     def _encode_group(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        if self._memory.num_bytes > MEMORY_BYTES:  # other threads go on with the old one until their group ends
+            self._memory = WordMemory(self._ranks, self._dtype)
+        memory = self._memory
         try:
-            memory = self._idle.pop()
-        except IndexError:  # the first time, or more threads than ever before
-            memory = _Memory(self._ranks, self._pattern, self._dtype)
-        result = memory.encode(texts)
-        if memory.num_bytes <= MEMORY_BYTES:
-            self._idle.append(memory)
-        return result
+            return self._encode_with(memory, texts)
+        except BaseException:  # what is half learnt is of no use
+            self._memory = WordMemory(self._ranks, self._dtype)
+            raise
+
+    def _encode_with(self, memory: WordMemory, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        numbers, num_words = [], []
+        for block in _blocks(texts, BLOCK_CHARACTERS):
+            words = split_documents(block, self._pattern)
+            numbers.append(memory.identify(words))
+            num_words.append(np.diff(words.document_words))
+        ids, offsets = memory.take_ids(np.concatenate(numbers))
+        return ids, offsets[offsets_of(np.concatenate(num_words))]
 
     def _join(self, parts: Iterator[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
         ids, lengths = [np.empty(0, self._dtype)], [np.empty(0, np.int64)]
@@ -69,65 +78,6 @@ class Encoder:
             ids.append(part_ids)
             lengths.append(np.diff(offsets))
         return np.concatenate(ids), offsets_of(np.concatenate(lengths))
-
-
-class _Memory:
-    """Words met so far, and their ids: those of word w are ids[offsets[w] : offsets[w + 1]]."""
-
-    def __init__(self, ranks: PairRanks, pattern: str, dtype: np.dtype) -> None:
-        self._ranks = ranks
-        self._pattern = pattern
-        self._table = WordTable()
-        self._ids = _Growing(dtype)
-        self._offsets = _Growing(np.dtype(np.int64))
-        self._offsets.append(np.zeros(1, np.int64))
-
-    @property
-    def num_bytes(self) -> int:
-        """Of all words."""
-        return self._table.data.size
-
-    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Encode into (ids, offsets int64[texts + 1])."""
-        numbers, num_words = [], []
-        for block in _blocks(texts, BLOCK_CHARACTERS):
-            words = split_documents(block, self._pattern)
-            numbers.append(self._table.identify(words.data, words.starts))
-            num_words.append(np.diff(words.document_words))
-        self._learn()
-        ids, offsets = take_rows(self._ids.values, self._offsets.values, np.concatenate(numbers))
-        return ids, offsets[offsets_of(np.concatenate(num_words))]
-
-    def _learn(self) -> None:
-        """Encode the words that the table has met since the last time."""
-        known = self._offsets.values.size - 1
-        if known == self._table.size:
-            return
-        offsets = self._table.offsets[known:]
-        ids, id_offsets = encode_words(self._table.data[offsets[0] :], offsets - offsets[0], self._ranks)
-        self._offsets.append(id_offsets[1:] + self._ids.values.size)
-        self._ids.append(ids.astype(self._ids.values.dtype))
-
-
-class _Growing:
-    """An array that is appended to, in memory that doubles."""
-
-    def __init__(self, dtype: np.dtype) -> None:
-        self._memory = np.empty(1024, dtype)
-        self._size = 0
-
-    @property
-    def values(self) -> np.ndarray:
-        return self._memory[: self._size]
-
-    def append(self, values: np.ndarray) -> None:
-        size = self._size + values.size
-        if size > self._memory.size:
-            memory = np.empty(max(size, 2 * self._memory.size), self._memory.dtype)
-            memory[: self._size] = self.values
-            self._memory = memory
-        self._memory[self._size : size] = values
-        self._size = size
 
 
 def _blocks(texts: Sequence[str], num_characters: int) -> Iterator[Sequence[str]]:

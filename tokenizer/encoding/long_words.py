@@ -8,20 +8,19 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from tokenizer.encoding.pair_ranks import NO_RANK, PairRanks
+from tokenizer.encoding.pair_ranks import NO_RANK, NO_SYMBOL, PairRanks
 from tokenizer.ragged import offsets_of
 
 __all__ = ["encode_long_words"]
 
 NUM_BYTES = 256
-REMOVED = np.int32(np.iinfo(np.int32).max)
 
 
 def encode_long_words(data: np.ndarray, offsets: np.ndarray, ranks: PairRanks) -> tuple[np.ndarray, np.ndarray]:
     """Encode words; arguments and result as those of `encode_words`."""
     num = data.size
     # One slot more than symbols: it stands before the first and after the last symbol of every word.
-    symbols = np.append(data.astype(np.int32), REMOVED)
+    symbols = np.append(data.astype(np.int32), NO_SYMBOL)
     following = np.append(np.arange(1, num + 1), num)
     preceding = np.append(np.arange(-1, num - 1), num)
     following[offsets[1:] - 1] = num
@@ -50,12 +49,12 @@ def encode_long_words(data: np.ndarray, offsets: np.ndarray, ranks: PairRanks) -
         at = _every_other(at, following[at])
         gone = following[at]
         symbols[at] = NUM_BYTES + rank
-        symbols[gone] = REMOVED
+        symbols[gone] = NO_SYMBOL
         following[at] = following[gone]
         preceding[following[at]] = at
         before = preceding[at]
         enqueue(np.concatenate([at, before[symbols[before] != NUM_BYTES + rank]]))
-    is_kept = symbols[:-1] != REMOVED
+    is_kept = symbols[:-1] != NO_SYMBOL
     return symbols[:-1][is_kept], offsets_of(np.add.reduceat(is_kept, offsets[:-1], dtype=np.int64))
 
 

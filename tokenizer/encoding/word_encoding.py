@@ -15,21 +15,20 @@ import numpy as np
 
 from tokenizer.encoding.dropout import Dropout
 from tokenizer.encoding.long_words import encode_long_words
-from tokenizer.encoding.pair_ranks import NO_RANK, PairRanks
+from tokenizer.encoding.pair_ranks import NO_RANK, NO_SYMBOL, PairRanks
 from tokenizer.ragged import offsets_of, take_rows
 
 __all__ = ["encode_words"]
 
 NUM_BYTES = 256
-LONG_WORD = 256
+LONG_WORD = 255
 # Words longer than the one before and at most this long share a matrix.
 WIDTHS = (8, 16, 32, 64, LONG_WORD)
-REMOVED = np.int32(np.iinfo(np.int32).max)
-NO_KEY = np.int32(np.iinfo(np.int32).max)
-# A key is rank << 8 | row: the smallest is the best pair, the leftmost of several.
-PLACE_BITS = 8
-PLACE = np.int32(255)
-WORDS_AT_ONCE = 1 << 15
+# A key is rank << 8 | row: the smallest is the best pair, the leftmost of several; from NO_KEY on there is no pair.
+ROW_BITS = 8
+ROW = np.int32(255)
+NO_KEY = NO_RANK << ROW_BITS
+WORDS_AT_ONCE = 1 << 14
 FEW_WORDS = 1 << 10
 
 
@@ -83,7 +82,7 @@ def _group(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class _Matrix:
     """Words of similar length: symbol p of word w is in cell p * words + w; the last row stands beyond every word.
 
-    A symbol is in the cell of its first byte. `_nexts` and `_previous` lead from cell to cell.
+    A symbol is in the cell of its first byte. `_nexts` and `_previous` lead from row to row.
     """
 
     def __init__(
@@ -97,17 +96,16 @@ class _Matrix:
     ) -> None:
         self._ranks = ranks
         self._num_words = len(starts)
-        rows = np.arange(int(lengths.max()))[:, None]
+        beyond = int(lengths.max())
+        rows = np.arange(beyond + 1, dtype=np.int32)[:, None]
         is_inside, has_next = rows < lengths, rows + 1 < lengths
         at = np.where(is_inside, starts + rows, 0)  # (rows, words): the byte of each cell
-        self._dropout = dropout and Dropout(dropout.probability, dropout.keys[at])
-        self._keys = np.where(has_next, _keys_of(byte_ranks[at], rows), NO_KEY)
-        self._keys = np.concatenate((self._keys, np.full((1, len(starts)), NO_KEY)))
-        self._symbols = np.append(np.where(is_inside, data[at], REMOVED), np.full(len(starts), REMOVED))
-        cells = np.arange(self._symbols.size).reshape(-1, len(starts))
-        last = cells[-1:]
-        self._nexts = np.concatenate((np.where(has_next, cells[1:], last), last)).reshape(-1)
-        self._previous = np.concatenate((last, cells[:-1])).reshape(-1)
+        self._dropout = dropout and Dropout(dropout.probability, dropout.keys[at[:-1]])
+        self._keys = np.where(has_next, byte_ranks[at] << ROW_BITS | rows, NO_KEY)
+        self._symbols = np.where(is_inside, data[at], NO_SYMBOL).reshape(-1)
+        self._nexts = np.where(has_next, rows + 1, beyond).astype(np.uint8).reshape(-1)
+        self._previous = np.repeat(np.roll(rows, 1).astype(np.uint8), len(starts))
+        self._previous[: len(starts)] = beyond
 
     def merge(self) -> None:
         """Merge until no word has a pair that is merged, or with dropout none that is offered."""
@@ -115,44 +113,48 @@ class _Matrix:
         while True:
             keys = self._keys[:-1]
             best = (keys if self._dropout is None else self._dropout.drop(keys, number)).min(axis=0)
-            is_done = best == NO_KEY
-            words = np.flatnonzero(~is_done)
+            words = np.flatnonzero(best < NO_KEY)
             if not len(words):
                 return
             if self._dropout is not None:
-                keys[:, is_done] = NO_KEY
+                keys[:, best >= NO_KEY] = NO_KEY
             self._merge_best(best[words], words)
             number += 1
 
     def _merge_best(self, best: np.ndarray, words: np.ndarray) -> None:
         """Merge the pair of key best[i] (int32) in word words[i]."""
-        lefts = (best & PLACE).astype(np.int64) * self._num_words + words
-        rights = self._nexts[lefts]
-        after, before = self._nexts[rights], self._previous[lefts]
-        tokens = (best >> PLACE_BITS) + np.int32(NUM_BYTES)
+        rows = best & ROW
+        lefts = self._cells(rows, words)
+        rights = self._cells(self._nexts[lefts], words)
+        afters, befores = self._nexts[rights], self._previous[lefts]
+        after, before = self._cells(afters, words), self._cells(befores, words)
+        tokens = (best >> ROW_BITS) + np.int32(NUM_BYTES)
         keys = self._keys.reshape(-1)
         keys[rights] = NO_KEY
-        self._symbols[rights] = REMOVED
+        self._symbols[rights] = NO_SYMBOL
         self._symbols[lefts] = tokens
-        self._nexts[lefts] = after
-        self._previous[after] = lefts
+        self._nexts[lefts] = afters
+        self._previous[after] = rows
         # The two new pairs: of the symbol before with the new token, and of the new token with the symbol after.
         symbols = self._symbols[np.concatenate((before, after))]
         pair_lefts = np.concatenate((symbols[: len(words)], tokens))
         pair_rights = np.concatenate((tokens, symbols[len(words) :]))
-        cells = np.concatenate((before, lefts))
-        keys[cells] = _keys_of(self._ranks.find(pair_lefts, pair_rights), cells // self._num_words)
+        ranks = self._ranks.find(pair_lefts, pair_rights)
+        ranks <<= ROW_BITS
+        keys[before] = ranks[: len(words)] | befores
+        keys[lefts] = ranks[len(words) :] | rows
+
+    def _cells(self, rows: np.ndarray, words: np.ndarray) -> np.ndarray:
+        """Return the cell (int64) of each of these rows in its word."""
+        cells = np.multiply(rows, self._num_words, dtype=np.int64)
+        cells += words
+        return cells
 
     def ids(self) -> np.ndarray:
         """The symbols (int32) word after word."""
-        symbols = self._symbols.reshape(-1, self._num_words)[:-1].T.reshape(-1)
-        return symbols[symbols != REMOVED]
+        symbols = self._symbols.reshape(-1, self._num_words).T.reshape(-1)
+        return symbols[symbols != NO_SYMBOL]
 
     def sizes(self) -> np.ndarray:
         """How many symbols each word has (int64[words])."""
-        return (self._symbols.reshape(-1, self._num_words) != REMOVED).sum(axis=0)
-
-
-def _keys_of(ranks: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the keys (int32) of pairs of these ranks (int32) whose left symbols are in these rows."""
-    return np.where(ranks == NO_RANK, NO_KEY, (ranks << PLACE_BITS) | rows.astype(np.int32))
+        return (self._symbols.reshape(-1, self._num_words) != NO_SYMBOL).sum(axis=0)

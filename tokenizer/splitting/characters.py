@@ -14,9 +14,11 @@ from tokenizer.splitting.unicode_classes import CLASSES, class_table
 
 __all__ = [
     "ClassMaps",
+    "Places",
     "classify",
     "contraction_lengths",
     "cut_numbers",
+    "find_places",
     "join_white_space",
     "make_class_maps",
     "make_table",
@@ -31,7 +33,7 @@ SLASH, UPPER, LOWER, CASELESS, ACCENT = range(8, 13)  # told apart by o200k only
 LETTERS = (LETTER, UPPER, LOWER, CASELESS, ACCENT)
 PUNCTUATION = (MARK, APOSTROPHE, SLASH)
 WHITE = (NEWLINE, BLANK, SPACE)
-_LEAD = 255  # a byte of a character outside ASCII, until its class is looked up
+_CONTINUATIONS = bytes(range(0x80, 0xC0))  # the bytes of a character but its first
 
 STARTS = 1
 """Flag: a word starts here."""
@@ -40,7 +42,7 @@ STARTS = 1
 class ClassMaps(NamedTuple):
     """Which class is whose."""
 
-    of_bytes: bytes  # 256 classes
+    of_bytes: bytes  # 256 classes; those of bytes outside ASCII mean nothing
     of_code_points: np.ndarray  # uint8[code points]
 
 
@@ -49,26 +51,60 @@ def make_class_maps(special: dict[str, int]) -> ClassMaps:
     frozen = class_table()
     by_name = dict.fromkeys(CLASSES, MARK) | dict.fromkeys(list(CLASSES)[:5], LETTER)
     by_name |= {"number": NUMBER, "space": SPACE} | special
-    classes = np.array([by_name[name] for name in CLASSES], np.uint8)[frozen]
+    renamed = bytes(by_name[name] for name in CLASSES).ljust(256)
+    classes = np.frombuffer(bytearray(frozen.tobytes().translate(renamed)), np.uint8)
     classes[[0x0A, 0x0D]] = NEWLINE
     classes[0x20] = BLANK
     classes[0x27] = APOSTROPHE
-    return ClassMaps(classes[:128].tobytes() + bytes([_LEAD]) * 128, classes)
+    return ClassMaps(classes[:128].tobytes() + bytes(128), classes)
 
 
-def classify(data: bytes, raw: np.ndarray, maps: ClassMaps) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the class of each character (uint8) and its byte position, None when each byte is a character.
+def classify(data: bytes, raw: np.ndarray, maps: ClassMaps) -> tuple[np.ndarray, "Places"]:
+    """Return the class of each character (uint8) and where characters are.
 
     `raw` (uint8) is `data` with at least three more bytes.
     """
-    classes = np.frombuffer(data.translate(maps.of_bytes), np.uint8)
     if data.isascii():
-        return classes, None
-    positions = np.flatnonzero((raw[: len(data)] & 0xC0) != 0x80)
-    classes = classes[positions]
-    rare = np.flatnonzero(classes == _LEAD)
-    classes[rare] = maps.of_code_points[_code_points(raw, positions[rare])]
-    return classes, positions
+        return np.frombuffer(data.translate(maps.of_bytes), np.uint8), _ASCII
+    places = find_places(raw[: len(data)])
+    classes = np.frombuffer(data.translate(maps.of_bytes, _CONTINUATIONS), np.uint8).copy()
+    classes[places.wide] = maps.of_code_points[_code_points(raw, places.wide_bytes)]
+    return classes, places
+
+
+class Places(NamedTuple):
+    """Which byte is the first of which character. Most characters are one byte; the wide ones are listed."""
+
+    wide: np.ndarray  # int64[wide]: the number of each character of more than one byte, rising
+    wide_bytes: np.ndarray  # int64[wide]: its first byte
+    shifts: np.ndarray  # int64[wide + 1]: by how much bytes are ahead of characters before each, and after the last
+
+    def to_bytes(self, characters: np.ndarray) -> np.ndarray:
+        """Return the first byte of each character (int64 both, rising)."""
+        if len(self.wide) == 0:
+            return characters
+        counts = np.diff(np.searchsorted(characters, self.wide, "right"), prepend=0, append=len(characters))
+        return characters + np.repeat(self.shifts, counts)
+
+    def to_characters(self, firsts: np.ndarray) -> np.ndarray:
+        """Return the number of the character that starts at each of these bytes (int64 both)."""
+        return firsts - self.shifts[np.searchsorted(self.wide_bytes, firsts)]
+
+
+_ASCII = Places(np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(1, np.int64))
+
+
+def find_places(raw: np.ndarray) -> Places:
+    """Find the characters of UTF-8 (uint8).
+
+    >>> find_places(np.frombuffer("aéb".encode(), np.uint8)).to_bytes(np.arange(3))
+    array([0, 1, 3])
+    """
+    at = np.flatnonzero(raw >= 0xC0)
+    leads = raw[at]
+    shifts = np.zeros(len(at) + 1, np.int64)
+    np.cumsum(1 + (leads >= 0xE0) + (leads >= 0xF0), out=shifts[1:])
+    return Places(at - shifts[:-1], at, shifts)
 
 
 def _code_points(raw: np.ndarray, positions: np.ndarray) -> np.ndarray:

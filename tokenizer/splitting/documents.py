@@ -1,6 +1,7 @@
 """Splitting documents into words, the pieces that merges never cross."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -49,13 +50,14 @@ def split_documents(texts: Sequence[str], pattern: str) -> Words:
     splitter = _make_splitter(pattern)
     encoded = [_encode(text, index) for index, text in enumerate(texts)]
     offsets = np.concatenate(([0], np.cumsum([len(text) for text in encoded], dtype=np.int64)))
+    data = b"".join(encoded)
     starts = []
     for first, last in _blocks(offsets):
         base = offsets[first]
-        starts.append(splitter(b"".join(encoded[first:last]), offsets[first : last + 1] - base) + base)
+        starts.append(splitter(data[base : offsets[last]], offsets[first : last + 1] - base))
+        starts[-1] += base
     all_starts = np.concatenate([*starts, offsets[-1:]])
-    data = np.frombuffer(b"".join(encoded), np.uint8)
-    return Words(data, all_starts, np.searchsorted(all_starts, offsets))
+    return Words(np.frombuffer(data, np.uint8), all_starts, np.searchsorted(all_starts, offsets))
 
 
 def _encode(text: str, index: int) -> bytes:
@@ -71,8 +73,9 @@ def _encode(text: str, index: int) -> bytes:
 def _blocks(offsets: np.ndarray) -> list[tuple[int, int]]:
     """Group whole documents into (first, last) ranges of about _BLOCK_BYTES."""
     marks = np.arange(_BLOCK_BYTES, offsets[-1] + _BLOCK_BYTES, _BLOCK_BYTES)
-    ends = np.unique(np.minimum(np.searchsorted(offsets, marks), len(offsets) - 1)).tolist()
-    return list(zip([0, *ends[:-1]], ends, strict=True)) if ends else []
+    ends = np.minimum(np.searchsorted(offsets, marks), len(offsets) - 1)
+    ends = ends[np.diff(ends, prepend=0) > 0].tolist()
+    return list(pairwise([0, *ends]))
 
 
 def _make_splitter(pattern: str) -> Splitter:

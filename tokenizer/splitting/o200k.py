@@ -61,9 +61,9 @@ _EXAMPLES = {NUMBER: "²", SPACE: "\xa0", MARK: "¡", UPPER: "É", LOWER: "é", 
 def split_o200k(data: bytes, offsets: np.ndarray) -> np.ndarray:
     """Return the sorted starts (int64, bytes) of the words of UTF-8 documents that begin at offsets[:-1]."""
     raw = np.frombuffer(data + bytes(4), np.uint8)
-    classes, positions = classify(data, raw, _class_maps())
+    classes, places = classify(data, raw, _class_maps())
     filled = offsets[:-1][np.diff(offsets) > 0]
-    firsts = filled if positions is None else np.searchsorted(positions, filled)
+    firsts = places.to_characters(filled)
     windows = make_windows(classes, firsts, _BITS)
     flags = _table().take(windows, mode="clip")
     starts = (flags & STARTS).view(bool)
@@ -74,16 +74,13 @@ def split_o200k(data: bytes, offsets: np.ndarray) -> np.ndarray:
         join_white_space(starts, classes, firsts, flagged[kinds & _RUNS_ON > 0])
         _take_slashes(starts, classes, windows, firsts, flagged[kinds & _SLASH_ON > 0])
         letters = flagged[kinds & _CONTRACTION > 0]
-        at = letters if positions is None else positions[letters]
-        chained = _join_contractions(
-            starts, windows, letters, contraction_lengths(raw, at, windows[letters] & 15 == END)
-        )
+        lengths = contraction_lengths(raw, places.to_bytes(letters), windows[letters] & 15 == END)
+        chained = _join_contractions(starts, windows, letters, lengths)
         unsure = np.concatenate((flagged[kinds & _UNSURE > 0], chained))
         if len(unsure):
-            where = np.arange(len(data)) if positions is None else positions
+            where = places.to_bytes(np.arange(len(classes)))
             _ask_expression(starts, _spell(raw, where, classes), windows, unsure)
-    found = np.flatnonzero(starts)
-    return found if positions is None else positions[found]
+    return places.to_bytes(np.flatnonzero(starts))
 
 
 @cache

@@ -58,9 +58,9 @@ def split_gpt2(data: bytes, offsets: np.ndarray) -> np.ndarray:
 
 def _split(data: bytes, offsets: np.ndarray, pattern: str) -> np.ndarray:
     raw = np.frombuffer(data + bytes(4), np.uint8)
-    classes, positions = classify(data, raw, _class_maps())
+    classes, places = classify(data, raw, _class_maps())
     filled = offsets[:-1][np.diff(offsets) > 0]
-    firsts = filled if positions is None else np.searchsorted(positions, filled)
+    firsts = places.to_characters(filled)
     windows = make_windows(classes, firsts, _BITS)
     flags = _table(pattern).take(windows, mode="clip")
     starts = (flags & STARTS).view(bool)
@@ -71,12 +71,9 @@ def _split(data: bytes, offsets: np.ndarray, pattern: str) -> np.ndarray:
         join_white_space(starts, classes, firsts, flagged[kinds & _RUNS_ON > 0])
         letters = flagged[kinds & _CONTRACTION > 0]
         is_last = windows[letters] & 7 == END
-        lengths = contraction_lengths(
-            raw, letters if positions is None else positions[letters], is_last, any_case=pattern != "gpt2"
-        )
+        lengths = contraction_lengths(raw, places.to_bytes(letters), is_last, any_case=pattern != "gpt2")
         _cut_contractions(starts, windows, letters[lengths > 0], lengths[lengths > 0])
-    found = np.flatnonzero(starts)
-    return found if positions is None else positions[found]
+    return places.to_bytes(np.flatnonzero(starts))
 
 
 def _cut_contractions(starts: np.ndarray, windows: np.ndarray, letters: np.ndarray, lengths: np.ndarray) -> None:
