@@ -1,11 +1,12 @@
 """Documents to a token store, against a plain writer: Hugging Face tokenizers and a flat file of ids.
 
-    python -m benchmarks.prepare PATH.parquet ... --tokenizer DIR [--repeats 3] [--passes 1,5]
+    python -m benchmarks.prepare PATH.parquet ... --tokenizer DIR [--repeats 3] [--passes 1,5] [--alone]
 
 Both read the same Parquet files (a column text; repo, language and path are for the store alone) and encode by the same
 artefact with one thread; the ids must be equal. The store has more to do: documents' positions and sources, digests,
 and syncing to disk. Every run has a process of its own, the two in turns; ratios are medians over turns. With several
-numbers of passes the files are copied, under other names, into a temporary folder: memory must not grow with them.
+numbers of passes the files are copied, under other names, into a temporary folder: memory must not grow with them; with
+--alone the plain writer, which takes several times as long, is left out.
 """
 
 import argparse
@@ -80,18 +81,18 @@ def copy_files(paths: list[str], passes: int, folder: Path) -> list[str]:
     return [str(copy) for copy in copies]
 
 
-def compare(paths: list[str], tokenizer: str, passes: int, repeats: int) -> list[list[str]]:
-    """A row of the table for each peer."""
+def compare(paths: list[str], tokenizer: str, passes: int, repeats: int, peers: tuple[str, ...]) -> list[list[str]]:
+    """A row of the table for each peer; ratios are to the last."""
     with tempfile.TemporaryDirectory() as folder:
         files = copy_files(paths, passes, Path(folder))
-        runs = run_in_turns("benchmarks.prepare", PEERS, [*files, "--tokenizer", tokenizer], repeats)
+        runs = run_in_turns("benchmarks.prepare", peers, [*files, "--tokenizer", tokenizer], repeats)
     if len({run.digest for turns in runs.values() for run in turns}) != 1:
         raise SystemExit("ids must be equal, got different ones")
     tokens = int(runs["dyadlm"][0].digest.split()[0])
     rows = []
-    for peer in PEERS:
+    for peer in peers:
         cpu = middle(runs[peer], "cpu")
-        ratio = paired_ratio(runs[peer], runs["tokenizers"], "cpu")
+        ratio = paired_ratio(runs[peer], runs[peers[-1]], "cpu")
         numbers = [f"{cpu:.1f}", f"{tokens / cpu / 1e6:.2f}", f"{ratio:.2f}", f"{middle(runs[peer], 'memory'):.0f}"]
         rows.append([peer, str(passes), f"{tokens:,}", *numbers])
     return rows
@@ -103,6 +104,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", required=True, metavar="DIR", help="artefact of python -m tokenizer train")
     parser.add_argument("--passes", default="1", help="times that the files are read, between commas (default 1)")
     parser.add_argument("--repeats", type=int, default=3, help="turns (default 3)")
+    parser.add_argument("--alone", action="store_true", help="measure without the plain writer")
     parser.add_argument("--peer", choices=PEERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer:
@@ -112,7 +114,9 @@ def main() -> None:
         return
     rows = []
     for passes in map(int, options.passes.split(",")):
-        rows += compare(options.paths, options.tokenizer, passes, options.repeats)
+        rows += compare(
+            options.paths, options.tokenizer, passes, options.repeats, PEERS[:1] if options.alone else PEERS
+        )
     print_table(["writer", "passes", "tokens", "CPU s", "Mtok per CPU s", "CPU, ratio", "memory MB"], rows)
 
 
