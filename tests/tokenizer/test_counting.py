@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import regex
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenizer
@@ -74,6 +74,7 @@ def test_counts_do_not_depend_on_batches(monkeypatch):
     assert_same(count_words(documents, "gpt4"), whole)
 
 
+@settings(deadline=None)
 @given(DOCUMENTS, st.lists(st.integers(0, 2), min_size=12, max_size=12), st.integers(1, 40))
 def test_counters_that_share_the_batches_in_any_way_add_up_to_the_whole(documents, owners, size):
     with pytest.MonkeyPatch.context() as patch:

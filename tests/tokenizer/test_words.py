@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenizer.counting import word_batches
+from tokenizer.counting.word_batches import WordBatch
 from tokenizer.counting.words import WordTable
 
 # Short words are their own keys, longer ones are hashed by chunks of 8 bytes, those over 64 bytes by BLAKE2.
@@ -42,14 +43,20 @@ def test_a_growing_table_still_knows_its_words():
 
 
 @pytest.mark.parametrize("bits", [0, 2])
-def test_words_with_equal_hashes_are_told_apart_by_their_bytes(monkeypatch, bits):
+def test_words_with_equal_hashes_are_told_apart_and_keep_their_order(monkeypatch, bits):
     def poor_hash(padded, heads, lengths, firsts, lasts):
         return lengths.astype(np.uint64) & np.uint64((1 << bits) - 1)
 
     monkeypatch.setattr(word_batches, "_hash", poor_hash)
-    batch = [f"a long word {number % 50}".encode() for number in range(200)]
-    table = WordTable()
-    numbers = table.identify(*joined(batch))
-    assert table.size == 50
-    assert [stored(table)[number] for number in numbers] == batch
-    assert np.array_equal(table.identify(*joined(batch)), numbers)
+    batch = [f"a long word {number % 50 // 2}{'s' * (number % 2)}, {number % 5}".encode() for number in range(400)]
+    table, reference = WordTable(), {}
+    for part in (batch[:150], batch[150:]):
+        expected = [reference.setdefault(word, len(reference)) for word in part]
+        assert table.identify(*joined(part)).tolist() == expected
+    assert stored(table) == list(reference)
+
+
+def test_longer_words_that_start_with_a_lesser_byte_have_other_hashes():
+    batch = [b"#" * 32 + b"\n", b" " + b"#" * 32 + b"\n"]
+    keys = WordBatch.make(*joined(batch)).keys
+    assert keys[0] != keys[1]

@@ -52,12 +52,27 @@ class WordBatch(NamedTuple):
         firsts, lasts = chunks[heads], chunks[heads + lengths[long] - 8]
         return WordBatch(self.padded, starts, lengths, self.keys[chosen], long, firsts, lasts)
 
+    def are_equal(self, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+        """Return whether words ours[i] and theirs[i] (int64 both), whose keys are equal, are equal (bool)."""
+        is_equal = self.lengths[ours] == self.lengths[theirs]
+        asked = np.flatnonzero(is_equal & (ours != theirs) & (self.lengths[ours] > _EXACT_BYTES))
+        heads, others, lengths = self.starts[ours[asked]], self.starts[theirs[asked]], self.lengths[ours[asked]]
+        chunks = _chunks(self.padded)
+        ends = lengths - 8
+        is_same = (chunks[heads] == chunks[others]) & (chunks[heads + ends] == chunks[others + ends])
+        active = np.flatnonzero(is_same & (lengths > 16))
+        if len(active):
+            is_same[active] = equal_insides(self.padded, heads[active], self.padded, others[active], lengths[active])
+        is_equal[asked] = is_same
+        return is_equal
+
 
 def _hash(
     padded: np.ndarray, heads: np.ndarray, lengths: np.ndarray, firsts: np.ndarray, lasts: np.ndarray
 ) -> np.ndarray:
     """Return a 64-bit hash of each word of 8 bytes or more, from chunks or, past _CHUNKED_BYTES, from BLAKE2."""
-    hashes = _mix(_mix(lengths.view(np.uint64) ^ firsts) ^ lasts)
+    # The length by a factor: a word may well be longer by one and start with a byte that is less by one.
+    hashes = _mix(_mix(lengths.view(np.uint64) * _MIXER ^ firsts) ^ lasts)
     chunks = _chunks(padded)
     active = np.flatnonzero((lengths > 16) & (lengths <= _CHUNKED_BYTES))
     for done in range(8, _CHUNKED_BYTES - 8, 8):

@@ -50,15 +50,13 @@ class WordTable:
         """Return the number of each word (int64[words]); new words are added."""
         self._place_new()  # not sooner: the last that are added, the most of all when tables are joined, need no slots
         words = self.find(batch).astype(np.int64)
-        # One round adds all new words, but for two whose 56-bit hashes are equal: the second waits for the next.
-        while len(unknown := np.flatnonzero(words < 0)):
-            rest = batch.take(unknown)
-            firsts, groups = _group_keys(rest.keys)
-            added = groups + self.size
-            self._append(rest.take(firsts))
-            is_right = np.ones(len(unknown), bool)
-            self._reject(is_right, rest, added)
-            words[unknown[is_right]] = added[is_right]
+        unknown = np.flatnonzero(words < 0)
+        if len(unknown):
+            new = batch.take(unknown)
+            firsts = _find_firsts(new)
+            is_first = firsts == np.arange(len(firsts))
+            words[unknown] = self.size + (np.cumsum(is_first) - 1)[firsts]
+            self._append(new.take(np.flatnonzero(is_first)))
         return words
 
     def find(self, batch: WordBatch) -> np.ndarray:
@@ -153,22 +151,31 @@ class _Slots(NamedTuple):
             words, keys, at = words[waits], keys[waits], (at[waits] + 1) & (len(self.keys) - 1)
 
 
-def _group_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first index of each distinct key, rising (int64), and for every key the place of its own in these.
+def _find_firsts(batch: WordBatch) -> np.ndarray:
+    """Return for each word the place of the first that equals it (int64[words])."""
+    firsts = np.arange(len(batch.keys))
+    pending = firsts
+    # One round is enough, but for words that have the key of another and differ from it.
+    while len(pending):
+        candidates = pending[_first_of_key(batch.keys[pending])]
+        is_right = batch.are_equal(pending, candidates)
+        firsts[pending[is_right]] = candidates[is_right]
+        pending = pending[~is_right]
+    return firsts
 
-    >>> _group_keys(np.array([7, 5, 7]))
-    (array([0, 1]), array([0, 1, 0]))
+
+def _first_of_key(keys: np.ndarray) -> np.ndarray:
+    """Return for each key the place where it is first (int64[keys]).
+
+    >>> _first_of_key(np.array([7, 5, 7]))
+    array([0, 1, 0])
     """
     order = np.argsort(keys)
     is_start = np.ones(len(keys), bool)
     is_start[1:] = np.diff(keys[order]) != 0
-    firsts = np.minimum.reduceat(order, np.flatnonzero(is_start))
-    by_place = np.argsort(firsts)
-    places = np.empty_like(by_place)
-    places[by_place] = np.arange(len(by_place))
-    groups = np.empty_like(order)
-    groups[order] = places[np.cumsum(is_start) - 1]
-    return firsts[by_place], groups
+    firsts = np.empty_like(order)
+    firsts[order] = np.minimum.reduceat(order, np.flatnonzero(is_start))[np.cumsum(is_start) - 1]
+    return firsts
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:
