@@ -1,5 +1,8 @@
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
+import fsspec
 import pytest
 from array_record.python.array_record_module import ArrayRecordWriter
 
@@ -29,6 +32,22 @@ def test_records_are_json_objects_with_the_columns_of_tables(tmp_path, shard_byt
     shards = read(path, shard_bytes=shard_bytes)
     assert [tuple(d) for shard in shards for d in shard] == [tuple(row.values()) for row in ROWS]
     assert [len(shard) for shard in shards] == ([1024, 1024, 452] if shard_bytes == 1 else [2500])
+
+
+def test_a_remote_file_is_one_shard_with_the_same_documents_and_leaves_no_copy(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.array_record", (json.dumps(row).encode() for row in ROWS))
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/records/a.array_record", Path(path).read_bytes())
+    (tmp_path / "copies").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "copies"))
+    assert read("memory://records/a.array_record", shard_bytes=1) == [[d for shard in read(path) for d in shard]]
+    assert not list((tmp_path / "copies").iterdir())
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=9))
+    with pytest.raises(
+        CorpusError, match=r"room for \d+ bytes of memory://records/a.array_record, got 9 free in .*cop"
+    ):
+        read("memory://records/a.array_record", on_error="skip")
+    memory.rm("/records", recursive=True)
 
 
 def test_records_may_be_text(tmp_path):

@@ -158,7 +158,7 @@ def test_a_local_file_that_changes_while_it_is_read_is_no_input(tmp_path, name):
         ("memory://bucket/none.jsonl", "must be readable, got FileNotFoundError"),
         ("memory://bucket/*.jsonl", "which is empty"),
         ("nosuch://bucket/a.jsonl", "must be URLs that fsspec can open"),
-        ("memory://bucket/a.array_record", "ArrayRecord files must be local"),
+        ("memory://bucket/a.array_record", "ArrayRecord file must be whole and readable"),
     ],
 )
 def test_what_is_not_there_is_said_in_one_line(memory, path, message):

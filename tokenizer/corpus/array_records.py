@@ -7,7 +7,7 @@ from typing import Any
 from tokenizer.corpus.config import CorpusConfig
 from tokenizer.corpus.documents import Document, InputShard, Report, SourceFile
 from tokenizer.corpus.json_lines import parse_record
-from tokenizer.corpus.remote import is_url
+from tokenizer.corpus.sources import local_copy
 from tokenizer.errors import CorpusError
 
 __all__ = ["read_array_record", "record_run_sizes"]
@@ -21,8 +21,6 @@ def record_run_sizes(file: SourceFile, config: CorpusConfig) -> list[tuple[int, 
 
     With ``on_error="skip"`` an unreadable file is listed as one run, which then fails, and is counted, when read.
     """
-    if is_url(file.location):
-        raise CorpusError(f"ArrayRecord files must be local, got {file.location}; copy it to a disk first")
     try:
         count = len(_open(file.location))
     except RuntimeError as error:
@@ -34,21 +32,22 @@ def record_run_sizes(file: SourceFile, config: CorpusConfig) -> list[tuple[int, 
 
 
 def read_array_record(shard: InputShard, config: CorpusConfig, report: Report) -> Iterator[Document]:
-    """Yield the documents of a shard's runs; records count from 0 in a file."""
+    """Yield the documents of a shard's runs, or of all of a remote file's; records count from 0 in a file."""
     (file,) = shard.files
-    name = Path(file.location).name
+    name = Path(file.path).name
     number = 0
     try:
-        source = _open(file.location)
-        for run in shard.row_groups:
-            number = run * RUN_RECORDS
-            for record in source.__getitems__(range(number, min(number + RUN_RECORDS, len(source)))):
-                document = _parse(record, config, f"{name}:{number}")
-                if isinstance(document, str):
-                    report(f"{document}: record {number} of {file.location}")
-                else:
-                    yield document
-                number += 1
+        with local_copy(file) as path:
+            source = _open(path)
+            for run in shard.row_groups or range(-(-len(source) // RUN_RECORDS)):
+                number = run * RUN_RECORDS
+                for record in source.__getitems__(range(number, min(number + RUN_RECORDS, len(source)))):
+                    document = _parse(record, config, f"{name}:{number}")
+                    if isinstance(document, str):
+                        report(f"{document}: record {number} of {file.location}")
+                    else:
+                        yield document
+                    number += 1
     except RuntimeError as error:
         report(f"{_unreadable(error)}: {file.location} from record {number}")
 

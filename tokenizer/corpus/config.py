@@ -22,9 +22,9 @@ class CorpusConfig:
 
     paths: tuple[str, ...] = ()
     """Sources, read in this order: "packages:" (every installed Python distribution) or "packages:numpy,jax"; a folder
-    of source files; .parquet; .jsonl or .json lines, plain, .gz or .zst; .array_record (local ones); any other file is
-    one document. Globs too. And the URLs of fsspec, which has their options in a configuration of its own: s3://,
-    gs://, hf://, https://, memory://, zip://*.jsonl::https://HOST/FILE.zip; a glob there has * or [ ]."""
+    of source files; .parquet; .jsonl or .json lines, plain, .gz or .zst; .array_record; any other file is one
+    document. Globs too. And the URLs of fsspec, which has their options in a configuration of its own: s3://, gs://,
+    hf://, https://, memory://, zip://*.jsonl::https://HOST/FILE.zip; a glob there has * or [ ]."""
     records: Literal["json", "text"] = "json"
     """What a record of an ArrayRecord file is. json: an object with the columns as keys; text: a document's text."""
     text_column: str = "text"

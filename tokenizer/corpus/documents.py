@@ -50,7 +50,8 @@ class InputShard:
     reader: Literal["text", "parquet", "jsonl", "array_record"]
     files: tuple[SourceFile, ...]
     row_groups: tuple[int, ...] = ()
-    """Numbers of the row groups of a Parquet file, or of the runs of 1,024 records of an ArrayRecord file."""
+    """Numbers of the row groups of a Parquet file, or of the runs of 1,024 records of an ArrayRecord file (none:
+    all)."""
     span: tuple[int, int] | None = None
     """Of a file of JSON lines that is read in parts: the lines of this part begin at bytes from the first of these up
     to the second."""

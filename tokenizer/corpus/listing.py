@@ -100,6 +100,9 @@ def _table_shards(file: SourceFile, config: CorpusConfig) -> Iterator[InputShard
         from tokenizer.corpus.parquet import row_group_sizes  # pyarrow takes 0.1 s to import
 
         yield from _part_shards(name, "parquet", file, row_group_sizes(file, config), config)
+    elif is_array_record(file.path) and is_url(file.location):
+        # Read as a whole: its records are found from its end, and by a library that opens local files alone.
+        yield InputShard(name=name, size=file.size, identity=_identity([file]), reader="array_record", files=(file,))
     elif is_array_record(file.path):
         from tokenizer.corpus.array_records import record_run_sizes  # grain takes a second to import
 

@@ -1,6 +1,11 @@
 """Opening the files of a corpus, local or remote, and refusing those that changed since they were listed."""
 
 import io
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tokenizer.corpus.documents import SourceFile
@@ -13,7 +18,7 @@ from tokenizer.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]
 
-__all__ = ["has_ranges", "open_bytes", "open_source", "refuse_changed", "whole_source"]
+__all__ = ["has_ranges", "local_copy", "open_bytes", "open_source", "refuse_changed", "whole_source"]
 
 # One request asks for no more: what is lost with a dropped connection is bounded.
 REQUEST_BYTES = 16 << 20
@@ -36,6 +41,25 @@ def has_ranges(location: str) -> bool:
     Not in an archive; and a server of http(s) may send the whole file for every range.
     """
     return not is_url(location) or ("::" not in location and not location.startswith(("http://", "https://")))
+
+
+@contextmanager
+def local_copy(file: SourceFile) -> Iterator[str]:
+    """Path of a file on a local disk: its own, or that of a copy in the system's temporary folder."""
+    if not is_url(file.location):
+        yield file.location
+        return
+    with tempfile.NamedTemporaryFile(prefix="dyadlm-") as copy:
+        free = shutil.disk_usage(Path(copy.name).parent).free
+        if free < file.size:
+            raise SourceError(
+                f"temporary folder must have room for {file.size} bytes of {file.location}, got {free} free in "
+                f"{Path(copy.name).parent}; set the environment variable TMPDIR to another"
+            )
+        with open_bytes(file, REQUEST_BYTES) as stream:
+            shutil.copyfileobj(stream, copy, REQUEST_BYTES)
+        copy.flush()
+        yield copy.name
 
 
 def whole_source(file: SourceFile) -> bytes:
