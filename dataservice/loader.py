@@ -15,6 +15,7 @@ from dataservice.indexes import RowIndexes
 from dataservice.reading import Places, RowReader
 from dataservice.schedule import Position
 from dataservice.store import Store
+from tokenizer.allocation import keep_freed_memory
 
 __all__ = ["Batch", "BatchDataset", "Block", "batches"]
 
@@ -109,6 +110,8 @@ class BatchIterator(grain.DatasetIterator):
 
     def __init__(self, dataset: BatchDataset) -> None:
         super().__init__()
+        # Batches come and go, and the page faults of mapping each one's arrays anew cost as much as making them.
+        keep_freed_memory()
         self._dataset = dataset
         self._is_closed = False
         indexes = RowIndexes(dataset.store, dataset.config, is_cancelled=self._is_cancelled)

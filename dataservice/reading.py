@@ -58,52 +58,44 @@ class RowReader:
         goes over the whole row, all are 1) and are 0 where there is none, instead.
         """
         length, packed = self._buckets[bucket]
-        if packed:
-            arrays = self._read_pieces(bucket, places, length)
-            return {name: np.ascontiguousarray(array[:, columns]) for name, array in arrays.items()}
-        real = places.shards != FILLING
-        first, stop, _ = columns.indices(length)
-        # tokens: (rows, columns + 1)
-        if self._joins_documents:
-            tokens = self._read_joined(bucket, places, length)[:, first : stop + 1]
+        if packed or self._joins_documents:
+            arrays = {name: array[:, columns] for name, array in self._read_pieces(bucket, places).items()}
         else:
-            tokens = self._store.read_rows(places.shards[real], places.starts[real] + first, stop - first + 1)
-        if len(tokens) < len(real):
-            tokens, rows = np.zeros((len(real), tokens.shape[1]), self._store.dtype), tokens
-            tokens[real] = rows
-        return {
-            "inputs": np.ascontiguousarray(tokens[:, :-1]),
-            "targets": np.ascontiguousarray(tokens[:, 1:]),
-            "weights": real.astype(np.float32),
-        }
+            first, stop, _ = columns.indices(length)
+            inputs, targets = self._read_rows(places, first, stop - first)
+            arrays = {"inputs": inputs, "targets": targets}
+        if not packed:
+            arrays["weights"] = (places.shards != FILLING).astype(np.float32)
+        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
-    def _read_joined(self, bucket: int, places: Places, length: int) -> np.ndarray:
-        """Return the tokens of full rows of joined documents, and one more each; (rows that are there, length + 1).
+    def _read_rows(self, places: Places, first: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return inputs and targets of rows of one piece, `length` of them from the one numbered `first` on."""
+        real = places.shards != FILLING
+        if real.all():
+            return self._store.read_pairs(places.shards, places.starts + first, length)
+        inputs, targets = np.zeros((2, len(real), length), self._store.dtype)
+        pairs = self._store.read_pairs(places.shards[real], places.starts[real] + first, length)
+        inputs[real], targets[real] = pairs
+        return inputs, targets
 
-        A piece's last target is the next one's first input, so that only the last piece of a row needs it.
-        """
+    def _read_pieces(self, bucket: int, places: Places) -> dict[str, np.ndarray]:
+        """Return inputs, targets and, where they are packed, segments of whole rows of pieces, (rows, length)."""
         pieces = self._find_pieces(bucket, places)
-        is_last = np.diff(pieces.rows, append=-1) != 0
-        tokens = self._store.read_pieces(pieces.shards, pieces.starts, pieces.lengths + is_last)
-        return tokens.reshape(-1, length + 1)
-
-    def _read_pieces(self, bucket: int, places: Places, length: int) -> dict[str, np.ndarray]:
-        """Return inputs, targets and segments of whole rows, (rows, length)."""
-        pieces = self._find_pieces(bucket, places)
-        ends = np.cumsum(pieces.lengths + 1)
-        # tokens: each piece and the token after it, which is its last target
-        tokens = self._store.read_pieces(pieces.shards, pieces.starts, pieces.lengths + 1)
-        is_input, is_target = np.ones((2, len(tokens)), bool)
-        is_input[ends - 1] = is_target[ends - pieces.lengths - 1] = False
+        length, packed = self._buckets[bucket]
+        inputs, targets = self._store.read_pairs(pieces.shards, pieces.starts, pieces.lengths)
+        arrays = {"inputs": inputs, "targets": targets}
+        if packed:
+            numbers = np.ones_like(pieces.numbers) if self._joins_documents else pieces.numbers
+            arrays["segments"] = np.repeat(numbers.astype(np.int32), pieces.lengths)
         shape = (len(places.starts), length)
-        fill = np.bincount(pieces.rows, pieces.lengths, len(places.starts))
-        real = np.arange(length) < fill[:, None]
-        arrays = {name: np.zeros(shape, self._store.dtype) for name in ("inputs", "targets")}
-        arrays["inputs"][real], arrays["targets"][real] = tokens[is_input], tokens[is_target]
-        segments = np.zeros(shape, np.int32)
-        numbers = np.ones_like(pieces.numbers) if self._joins_documents else pieces.numbers
-        segments[real] = np.repeat(numbers.astype(np.int32), pieces.lengths)
-        return {**arrays, "segments": segments}
+        if inputs.size == shape[0] * length:
+            return {name: array.reshape(shape) for name, array in arrays.items()}
+        fill = np.bincount(pieces.rows, pieces.lengths, len(places.starts)).astype(np.int32)
+        is_filled = np.arange(length, dtype=np.int32) < fill[:, None]
+        padded = {name: np.zeros(shape, array.dtype) for name, array in arrays.items()}
+        for name, array in arrays.items():
+            padded[name][is_filled] = array
+        return padded
 
     def _find_pieces(self, bucket: int, places: Places) -> "Pieces":
         """Return the pieces of rows: row by row, in each from the left."""

@@ -69,6 +69,7 @@ class Schedule:
         self._steps = np.zeros(len(windows) + 1, dtype=np.int64)
         self._num_known = 0
         self._cycle = lru_cache(maxsize=2)(self._make_cycle)
+        self._located: CycleSteps | None = None
         self._cycle_ends = lru_cache(maxsize=2)(self._find_cycle_ends)
 
     def steps_per_epoch(self) -> int:
@@ -108,22 +109,34 @@ class Schedule:
         """Return where `step` is, counted from 0, or None when it is after the last epoch."""
         if step < 0:
             raise DataError(f"step must be 0 or more, got {step}; the first step is 0")
+        # Steps come one after the other, mostly of the cycle that the last one was of.
+        found = self._located
+        if found is None or not 0 <= step - found.first_step < len(found.buckets):
+            found = self._located = self._find_cycle(step)
+        if found is None:
+            return None
+        order, at = self._cycle(found.epoch, found.window, found.cycle), step - found.first_step
+        bucket = int(order.bucket[at])
+        batch = int(order.first_batch[bucket] + order.number[at])
+        return Position(epoch=found.epoch, window=found.window, cycle=found.cycle, bucket=bucket, batch=batch)
+
+    def _find_cycle(self, step: int) -> CycleSteps | None:
+        """Return the cycle of a step, or None when that is after the last epoch."""
         while step >= self._steps[self._num_known] and self._num_known < len(self.windows):
             self._learn(self._num_known)
-        epoch = 0
+        epoch, first_step = 0, 0
         if step >= self._steps[self._num_known]:
             epoch, step = divmod(step, self.steps_per_epoch())
             if epoch >= self.config.epochs:
                 return None
+            first_step = epoch * self.steps_per_epoch()
         window = int(np.searchsorted(self._steps[: self._num_known + 1], step, side="right")) - 1
         ends = self._cycle_ends(window)
         steps_after = self._steps[window] + (ends[:, 1:] - ends[:, :1]).sum(axis=0)
         cycle = int(np.searchsorted(steps_after, step, side="right"))
         order = self._cycle(epoch, window, cycle)
-        at = step - order.first_step
-        bucket = int(order.bucket[at])
-        batch = int(order.first_batch[bucket] + order.number[at])
-        return Position(epoch=epoch, window=window, cycle=cycle, bucket=bucket, batch=batch)
+        first_step += order.first_step
+        return CycleSteps(epoch=epoch, window=window, cycle=cycle, first_step=first_step, buckets=order.bucket)
 
     def rows(self, position: Position, num_batches: int = 1) -> np.ndarray:
         """Return the rows of the batch at `position`, numbered within the bucket in store order; int64[n, rows].

@@ -12,6 +12,7 @@ from pyarrow import flight
 from dataservice.service.access import Access
 from dataservice.service.connection import Connection
 from dataservice.service.protocol import FileRequest, TokenRequest, checksum
+from dataservice.store.gathering import gather_pairs
 from dataservice.store.mirror import Mirror
 from dataservice.store.mirrored import MirroredStore
 from dataservice.store.retrying import Patience, TransientError
@@ -115,6 +116,15 @@ class ServedStore(MirroredStore):
     def read_pieces(self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Stretches of any lengths, joined; see `Store`."""
         return self._read(shards, starts, lengths, None)
+
+    def read_pairs(
+        self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray | int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and targets; see `Store`. They come together, so that no token comes twice."""
+        sizes = np.broadcast_to(lengths + 1, starts.shape)
+        tokens = self._read(shards, starts, sizes, lengths + 1 if isinstance(lengths, int) else None)
+        firsts = np.cumsum(sizes) - sizes
+        return gather_pairs(lambda _: tokens, self.dtype, np.zeros_like(firsts), firsts, lengths)
 
     def wait_for_shards(
         self, count: int, timeout: float | None = None, is_cancelled: Callable[[], bool] = lambda: False

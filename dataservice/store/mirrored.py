@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from dataservice.store.gathering import Tokens, gather_pieces, gather_rows
+from dataservice.store.gathering import Tokens
 from dataservice.store.maps import MapCache
 from dataservice.store.reader import Store
 
@@ -20,14 +20,6 @@ Fetched = TypeVar("Fetched")
 
 class MirroredStore(Store):
     """A `Store` whose origin is a mirror."""
-
-    def read_rows(self, shards: np.ndarray | int, starts: np.ndarray, width: int) -> np.ndarray:
-        """Stretches of `width` tokens, (n, width); see `Store`."""
-        return gather_rows(self._fetch(shards), self.dtype, np.broadcast_to(shards, starts.shape), starts, width)
-
-    def read_pieces(self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Stretches of any lengths, joined; see `Store`."""
-        return gather_pieces(self._fetch(shards), self.dtype, np.broadcast_to(shards, starts.shape), starts, lengths)
 
     def expect_documents(self, shards: Sequence[int]) -> None:
         """Fetches the positions of documents of several shards."""

@@ -99,6 +99,21 @@ class MixedStore(Store):
             joined[is_of == store] = self._stores[store].read_pieces(numbers[here], starts[here], lengths[here])
         return joined
 
+    def read_pairs(
+        self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray | int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As of any store."""
+        of_store, numbers = (column[np.broadcast_to(shards, starts.shape)] for column in self.members)
+        shape = (len(starts), lengths) if isinstance(lengths, int) else (int(lengths.sum()),)
+        inputs, targets = (np.empty(shape, self.dtype) for _ in range(2))
+        # of_place: (rows,) or (tokens,) the store of every one of the result
+        of_place = of_store if isinstance(lengths, int) else np.repeat(of_store, lengths)
+        for store, here in group_by_shard(of_store):
+            part = lengths if isinstance(lengths, int) else lengths[here]
+            is_here = of_place == store
+            inputs[is_here], targets[is_here] = self._stores[store].read_pairs(numbers[here], starts[here], part)
+        return inputs, targets
+
     def tokens(self, shard: int) -> np.ndarray:
         """As of any store."""
         store, number = self._member(shard)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from dataservice.errors import IngestError, StoreError, WaitCancelledError
 from dataservice.store.files import damaged, missing
-from dataservice.store.gathering import gather_pieces, gather_rows
+from dataservice.store.gathering import Tokens, gather_pairs, gather_pieces, gather_rows
 from dataservice.store.manifest import Manifest
 from dataservice.store.maps import MapCache, map_array
 from dataservice.store.origin import LocalOrigin, Origin
@@ -167,11 +167,20 @@ class Store:
 
         `shards` is int64[n], or one shard for all; starts are int64[n]. Raises IndexError for what is not in a shard.
         """
-        return gather_rows(self.tokens, self.dtype, np.broadcast_to(shards, starts.shape), starts, width)
+        return gather_rows(self._fetch(shards), self.dtype, np.broadcast_to(shards, starts.shape), starts, width)
 
     def read_pieces(self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Stretches of any lengths, joined: (sum of lengths,) in the store's dtype; arguments as of `read_rows`."""
-        return gather_pieces(self.tokens, self.dtype, np.broadcast_to(shards, starts.shape), starts, lengths)
+        return gather_pieces(self._fetch(shards), self.dtype, np.broadcast_to(shards, starts.shape), starts, lengths)
+
+    def read_pairs(
+        self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray | int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and targets: stretches at `starts`, and at one token after them.
+
+        Two arrays, (n, lengths) where all are of one length, else joined; each of 1 token or more.
+        """
+        return gather_pairs(self._fetch(shards), self.dtype, np.broadcast_to(shards, starts.shape), starts, lengths)
 
     def tokens(self, shard: int) -> np.ndarray:
         """Memory map of a shard's tokens: uint16 or uint32, `<eod> document <eod> ... document <eod>`."""
@@ -226,6 +235,10 @@ class Store:
             return record
 
         return self.origin.load(self._name(shard, RECORD_NAME), parse)
+
+    def _fetch(self, shards: np.ndarray | int) -> Tokens:
+        """What gives the tokens of each of these shards."""
+        return self.tokens
 
     def _name(self, shard: int, file: str) -> str:
         return f"{SHARDS}/{self.shards.names[shard]}/{file}"
