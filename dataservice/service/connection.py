@@ -111,8 +111,9 @@ class Connection:
     def _give_up(self, fault: TransientError) -> StoreError:
         return StoreError(
             f"servers of data.store must answer, got in {self._patience.tries} tries at last: {fault}; start them with "
-            "python -m dataservice serve STORE, and mind TLS: grpc+tls:// is for servers with a certificate that "
-            "data.root_certificates or this system trusts, grpc:// for those without one"
+            "python -m dataservice serve STORE, look for damage with python -m dataservice verify STORE, and mind TLS: "
+            "grpc+tls:// is for servers with a certificate that data.root_certificates or this system trusts, grpc:// "
+            "for those without one"
         )
 
 

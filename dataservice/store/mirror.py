@@ -158,7 +158,13 @@ class Mirror:
             os.utime(self._folder / name)
 
     def _fetch(self, name: str, take: Callable[[Iterable[bytes]], Result]) -> Result:
-        return self.remote.fetch(self.prefix + name, take)
+        def take_named(pieces: Iterable[bytes]) -> Result:
+            try:
+                return take(pieces)
+            except TransientError as error:
+                raise TransientError(f"{self.prefix}{name}: {error}") from error
+
+        return self.remote.fetch(self.prefix + name, take_named)
 
     def _read(self, name: str) -> bytes:
         return (self._folder / name).read_bytes()
