@@ -32,6 +32,8 @@ def make_parser() -> OptionParser:
 
     verify = parser.add_command("verify", run_verify, "STORE", "Check every byte of a store.")
     stats = parser.add_command("stats", run_stats, "STORE", "Count what training on a store would see.")
+    # A plain argument, as of `python -m tokenizer evaluate`: no setting of the data.
+    stats.add_argument("--page", metavar="FILE.html", help="Write a page with plots, too.")
     show = parser.add_command("show", run_show, "STORE --step T", "Print the text and source of a step's rows.")
     curriculum = parser.add_command("curriculum", run_curriculum, "STORE", "Print which lengths every step takes.")
     serve = parser.add_command(

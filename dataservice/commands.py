@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from dataservice.config import DataConfig
 from dataservice.errors import DataError
@@ -81,16 +82,26 @@ def run_stats(arguments: argparse.Namespace) -> int:
     from dataservice.locating import describe_small_cache, open_store
     from dataservice.statistics import format_kinds, format_statistics, measure, measure_kinds
     from dataservice.store.mixing import MixedStore
+    from tokenizer.output import check_file
 
     config = take_options(arguments, DataConfig, store=read_place(arguments.folder))
+    if arguments.page is not None:
+        check_file(Path(arguments.page), "--page")
     store = open_store(config)
     if (warning := describe_small_cache(store, config)) is not None:
         print(warning, file=sys.stderr)
     if isinstance(store, MixedStore):
         print("\n".join(store.describe()))
-    print(format_statistics(measure(store, config)))
+    statistics, kinds = measure(store, config), measure_kinds(store, config)
+    # Before anything is printed, as whoever reads that may leave.
+    if arguments.page is not None:
+        from dataservice.statistics_page import write_statistics_page  # matplotlib takes a second to import
+
+        write_statistics_page(Path(arguments.page), arguments.folder, statistics, kinds)
+        print(f"wrote {arguments.page}", file=sys.stderr)
+    print(format_statistics(statistics))
     print("\nEvery kind of sequences, all rows taken once:")
-    print(format_kinds(measure_kinds(store, config)))
+    print(format_kinds(kinds))
     return 0
 
 

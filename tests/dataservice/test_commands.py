@@ -1,7 +1,9 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -34,6 +36,25 @@ def test_prepare_then_stats_show_and_verify(arguments, tmp_path, capsys):
     assert "project" in capsys.readouterr().out
     assert main(["verify", store]) == 0
     assert "complete" in capsys.readouterr().out
+
+
+def test_the_page_of_stats_holds_the_printed_numbers_and_is_checked_before_any_work(arguments, tmp_path, capsys):
+    store, page = str(tmp_path / "store"), tmp_path / "page.html"
+    assert main(arguments) == 0
+    assert main(["stats", store, "--max-length", "256", "--page", str(page)]) == 0
+    printed = capsys.readouterr()
+    assert f"wrote {page}" in printed.err
+    text = page.read_text()
+    ElementTree.fromstring(text)
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", text)
+    numbers = {cell for cell in cells if cell}
+    means = re.search(r"mean sequence ([\d.,]+) tokens, mean context ([\d.,]+)", printed.out)
+    assert means is not None and f"{means[1]} tokens on average, and a token has {means[2]} before it" in text
+    table = [line.split() for line in printed.out.splitlines() if line.split()[1:2] and line.split()[0] in numbers]
+    assert len(table) == 4 + 5 and all(set(line[1:3]) - {"packed"} <= numbers for line in table)
+    assert text.count("<svg") == 5 and "http://" not in text.replace("http://www.w3.org", "")
+    assert main(["stats", "nowhere", "--page", str(tmp_path / "none" / "page.html")]) == 2
+    assert "--page must be" in capsys.readouterr().err
 
 
 def test_verify_names_the_damaged_file_with_status_1(arguments, tmp_path, capsys):
