@@ -123,8 +123,7 @@ class ServedStore(MirroredStore):
         """Inputs and targets; see `Store`. They come together, so that no token comes twice."""
         sizes = np.broadcast_to(lengths + 1, starts.shape)
         tokens = self._read(shards, starts, sizes, lengths + 1 if isinstance(lengths, int) else None)
-        firsts = np.cumsum(sizes) - sizes
-        return gather_pairs(lambda _: tokens, self.dtype, np.zeros_like(firsts), firsts, lengths)
+        return gather_pairs(tokens, np.cumsum(sizes) - sizes, lengths)
 
     def wait_for_shards(
         self, count: int, timeout: float | None = None, is_cancelled: Callable[[], bool] = lambda: False

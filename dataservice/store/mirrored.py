@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from dataservice.store.gathering import Tokens
 from dataservice.store.maps import MapCache
 from dataservice.store.reader import Store
+from dataservice.store.span import Span
 
 __all__ = ["MirroredStore"]
 
@@ -25,12 +25,17 @@ class MirroredStore(Store):
         """Fetches the positions of documents of several shards."""
         self._together(lambda shard: self.check_file(shard, "documents.npy"), shards)
 
-    def _fetch(self, shards: np.ndarray | int) -> Tokens:
-        """The tokens of shards, of which those that are not open are fetched; all stay open while they are gathered."""
+    def _locate(
+        self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray | int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Span.locate`. Shards that are not open are fetched together; those asked for stay open while in use."""
         assert isinstance(self._map, MapCache)
-        missing = [shard for shard in np.unique(shards).tolist() if (shard, "tokens.npy", self.dtype) not in self._map]
+        # numbers: (n,) of each stretch, that of its shard among those asked for
+        asked, numbers = np.unique(np.broadcast_to(shards, starts.shape), return_inverse=True)
+        missing = [shard for shard in asked.tolist() if (shard, "tokens.npy", self.dtype) not in self._map]
         opened = dict(zip(missing, self._together(self.tokens, missing), strict=True))
-        return lambda shard: opened[shard] if shard in opened else self.tokens(shard)
+        arrays = [opened[shard] if shard in opened else self.tokens(shard) for shard in asked.tolist()]
+        return Span(arrays.__getitem__, self.dtype, len(arrays)).locate(numbers, starts, lengths)
 
     def _together(self, fetch: Callable[[int], Fetched], shards: Sequence[int]) -> list[Fetched]:
         """What `fetch` returns for each shard."""

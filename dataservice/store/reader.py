@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 
 from dataservice.errors import IngestError, StoreError, WaitCancelledError
 from dataservice.store.files import damaged, missing
-from dataservice.store.gathering import Tokens, gather_pairs, gather_pieces, gather_rows
+from dataservice.store.gathering import gather_pairs, gather_pieces, gather_rows
 from dataservice.store.manifest import Manifest
 from dataservice.store.maps import MapCache, map_array
 from dataservice.store.origin import LocalOrigin, Origin
 from dataservice.store.record import ShardRecord
 from dataservice.store.shard import RECORD_NAME, SHARDS
+from dataservice.store.span import Span
 from dataservice.store.table import ShardTable
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Store:
             if origin.limit is None
             else MapCache(self._open_map, origin.limit, self._touch)
         )
+        self._span = self._make_span()
         self._sources = lru_cache(16)(self._read_sources)
 
     @classmethod
@@ -167,11 +169,11 @@ class Store:
 
         `shards` is int64[n], or one shard for all; starts are int64[n]. Raises IndexError for what is not in a shard.
         """
-        return gather_rows(self._fetch(shards), self.dtype, np.broadcast_to(shards, starts.shape), starts, width)
+        return gather_rows(*self._locate(shards, starts, width), width)
 
     def read_pieces(self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Stretches of any lengths, joined: (sum of lengths,) in the store's dtype; arguments as of `read_rows`."""
-        return gather_pieces(self._fetch(shards), self.dtype, np.broadcast_to(shards, starts.shape), starts, lengths)
+        return gather_pieces(*self._locate(shards, starts, lengths), lengths)
 
     def read_pairs(
         self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray | int
@@ -180,7 +182,7 @@ class Store:
 
         Two arrays, (n, lengths) where all are of one length, else joined; each of 1 token or more.
         """
-        return gather_pairs(self._fetch(shards), self.dtype, np.broadcast_to(shards, starts.shape), starts, lengths)
+        return gather_pairs(*self._locate(shards, starts, lengths + 1), lengths)
 
     def tokens(self, shard: int) -> np.ndarray:
         """Memory map of a shard's tokens: uint16 or uint32, `<eod> document <eod> ... document <eod>`."""
@@ -194,6 +196,7 @@ class Store:
         """Lets go of the maps of a store that lies in its folder: they keep the space of files that were removed."""
         if not isinstance(self._map, MapCache):
             self._map.cache_clear()
+            self._span = self._make_span()
 
     def expect_documents(self, shards: Sequence[int]) -> None:
         """Says of which shards the documents will be asked next, in case that there is something to fetch."""
@@ -236,9 +239,14 @@ class Store:
 
         return self.origin.load(self._name(shard, RECORD_NAME), parse)
 
-    def _fetch(self, shards: np.ndarray | int) -> Tokens:
-        """What gives the tokens of each of these shards."""
-        return self.tokens
+    def _make_span(self) -> Span:
+        return Span(self.tokens, self.dtype, MAX_OPEN_MAPS)
+
+    def _locate(
+        self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray | int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Span.locate`."""
+        return self._span.locate(np.broadcast_to(shards, starts.shape), starts, lengths)
 
     def _name(self, shard: int, file: str) -> str:
         return f"{SHARDS}/{self.shards.names[shard]}/{file}"
