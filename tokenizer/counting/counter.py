@@ -222,10 +222,12 @@ def _order(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _language_bits(words: np.ndarray, languages: np.ndarray, num_languages: int) -> np.ndarray:
     """Make `WordCounts.languages` of words, each of 0, 1, ... at least once and in this order, with their languages."""
     starts = np.flatnonzero(np.diff(words, prepend=-1))
-    bits = np.uint64(1) << (languages & 63).astype(np.uint64)
+    numbers = np.arange(num_languages)
+    bits = np.uint64(1) << (numbers & 63).astype(np.uint64)
     table = np.zeros((len(starts), (num_languages + 63) // 64), np.uint64)
     for column in range(table.shape[1] if len(starts) else 0):
-        table[:, column] = np.bitwise_or.reduceat(np.where(languages >> 6 == column, bits, np.uint64(0)), starts)
+        of_column = np.where(numbers >> 6 == column, bits, np.uint64(0))
+        table[:, column] = np.bitwise_or.reduceat(of_column[languages], starts)
     return table
 
 

@@ -76,7 +76,7 @@ def count_together(batches: Iterable[Batch], total: Counter, workers: Sequence[W
             raise
     failures = [reply for reply in replies if isinstance(reply, Failure)]
     if failures:
-        raise min(failures).error
+        raise min(failures, key=lambda failure: failure.number).error
     for reply in replies:
         if isinstance(reply, Part):
             total.absorb(reply)

@@ -20,7 +20,7 @@ def serve(pattern: str) -> None:
     while True:
         try:
             batch = pickle.load(requests)
-        except EOFError:
+        except (EOFError, pickle.UnpicklingError):  # nobody is there to ask for more
             return
         if batch is not None:
             try:
