@@ -15,6 +15,8 @@ from dataservice.windows import FILLING, Windows
 
 __all__ = ["Places", "RowReader"]
 
+_LONG_ROW = 1024
+
 
 class Places(NamedTuple):
     """Where rows of a bucket are; two int64 arrays, FILLING where there is no row.
@@ -39,16 +41,16 @@ class RowReader:
     def place(self, bucket: int, rows: np.ndarray) -> Places:
         """Return where the rows of a bucket are; `rows` may have any shape."""
         real = rows != FILLING
-        shards, starts = np.full_like(rows, FILLING), np.full_like(rows, FILLING)
-        if not real.any():
-            return Places(shards, starts)
-        shards[real], numbers = self._windows.find_shards(bucket, rows[real])
-        for shard, here in group_by_shard(shards[real]):
+        if not real.all():
+            places = Places(np.full_like(rows, FILLING), np.full_like(rows, FILLING))
+            places.shards[real], places.starts[real] = self.place(bucket, rows[real])
+            return places
+        shards, starts = self._windows.find_shards(bucket, rows.reshape(-1))
+        for shard, here in group_by_shard(shards):
             rows_of_shard = self._indexes.rows(shard)[bucket]
             if not isinstance(rows_of_shard, PiecedRows):
-                numbers[here] = rows_of_shard[numbers[here]]
-        starts[real] = numbers
-        return Places(shards, starts)
+                starts[here] = rows_of_shard[starts[here]]
+        return Places(shards.reshape(rows.shape), starts.reshape(rows.shape))
 
     def read(self, bucket: int, places: Places, columns: slice) -> dict[str, np.ndarray]:
         """Return the arrays of a batch: columns of the rows at `places` (of one dimension).
@@ -87,30 +89,41 @@ class RowReader:
         if packed:
             numbers = np.ones_like(pieces.numbers) if self._joins_documents else pieces.numbers
             arrays["segments"] = np.repeat(numbers.astype(np.int32), pieces.lengths)
-        shape = (len(places.starts), length)
-        if inputs.size == shape[0] * length:
-            return {name: array.reshape(shape) for name, array in arrays.items()}
-        fill = np.bincount(pieces.rows, pieces.lengths, len(places.starts)).astype(np.int32)
-        is_filled = np.arange(length, dtype=np.int32) < fill[:, None]
-        padded = {name: np.zeros(shape, array.dtype) for name, array in arrays.items()}
-        for name, array in arrays.items():
-            padded[name][is_filled] = array
-        return padded
+        fill = np.bincount(pieces.rows, pieces.lengths, len(places.starts)).astype(np.int64)
+        return {name: _pad(array, fill, length) for name, array in arrays.items()}
 
     def _find_pieces(self, bucket: int, places: Places) -> "Pieces":
         """Return the pieces of rows: row by row, in each from the left."""
-        found = [Pieces(*np.zeros((len(Pieces._fields), 0), np.int64))]
+        # found: of each shard, its rows here, the pieces of each, and starts and lengths of the pieces
+        found = [tuple(np.zeros((4, 0), np.int64))]
         for shard, here in group_by_shard(places.shards):
             rows_of_shard = None if shard == FILLING else self._indexes.rows(shard)[bucket]
             if isinstance(rows_of_shard, PiecedRows):
                 first = rows_of_shard.offsets[places.starts[here]]
                 count = rows_of_shard.offsets[places.starts[here] + 1] - first
-                pieces, numbers = join_ranges(first, count), join_ranges(np.ones_like(count), count)
-                columns = (np.full_like(pieces, shard), rows_of_shard.starts[pieces], rows_of_shard.lengths[pieces])
-                found.append(Pieces(np.repeat(here, count), numbers, *columns))
-        joined = [np.concatenate(column) for column in zip(*found, strict=True)]
-        order = np.argsort(joined[0], kind="stable")
-        return Pieces(*(column[order] for column in joined))
+                pieces = join_ranges(first, count)
+                found.append((here, count, rows_of_shard.starts[pieces], rows_of_shard.lengths[pieces]))
+        rows, counts, starts, lengths = (np.concatenate(column) for column in zip(*found, strict=True))
+        numbers, rows = join_ranges(np.ones_like(counts), counts), np.repeat(rows, counts)
+        order = np.argsort(rows, kind="stable")
+        rows = rows[order]
+        return Pieces(rows, numbers[order], places.shards[rows], starts[order], lengths[order])
+
+
+def _pad(values: np.ndarray, fill: np.ndarray, length: int) -> np.ndarray:
+    """Return rows of `length`, of which each has its next fill[row] values from its left, and zeros after them."""
+    shape = (len(fill), length)
+    if len(values) == shape[0] * length:
+        return values.reshape(shape)
+    rows = np.zeros(shape, values.dtype)
+    if length < _LONG_ROW:
+        rows[np.arange(length) < fill[:, None]] = values
+        return rows
+    # A copy a row is 5 times faster than by a mask.
+    ends = np.cumsum(fill)
+    for row, first, end in zip(rows, (ends - fill).tolist(), ends.tolist(), strict=True):
+        row[: end - first] = values[first:end]
+    return rows
 
 
 class Pieces(NamedTuple):
