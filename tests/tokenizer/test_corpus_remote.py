@@ -1,6 +1,7 @@
 import gzip
 import io
 import json
+import sys
 import zipfile
 from itertools import chain
 
@@ -175,6 +176,15 @@ def test_a_file_system_that_is_not_installed_names_the_extra(monkeypatch):
     monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
     with pytest.raises(CorpusError, match=r"must be installed, got Install s3fs.*pip install 'dyadlm\[remote\]'"):
         read("s3://bucket/a.jsonl")
+
+
+@pytest.mark.parametrize(("scheme", "package"), [("s3", "s3fs"), ("gs", "gcsfs"), ("hf", "huggingface_hub")])
+def test_the_package_that_a_file_system_needs_is_named(monkeypatch, scheme, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    # What was imported before is kept there.
+    monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, scheme, raising=False)
+    with pytest.raises(CorpusError, match=rf"must be installed, got .*{package}.*pip install 'dyadlm\[remote\]'"):
+        read(f"{scheme}://bucket/a.jsonl")
 
 
 def test_only_the_repositories_asked_for_are_kept(memory):
