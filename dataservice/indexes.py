@@ -1,7 +1,6 @@
 """Row indexes of shards: derived from the documents' positions, and cached in STORE/indexes/."""
 
 import os
-import tempfile
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from dataservice.pieces import PiecedRows, ShardRows, num_rows
 from dataservice.sequences import count_by_table, has_pieces, make_rows
 from dataservice.store import Store
 from dataservice.store.demand import has_demand, raise_demand
+from dataservice.store.files import PARTIAL_SUFFIX
 from dataservice.store.removal import Removal
 from dataservice.store.table import ShardTable
 from dataservice.windows import Windows
@@ -146,18 +146,21 @@ def _size(rows: ShardRows) -> int:
 def _write(path: Path, rows: ShardRows) -> None:
     """Write [checksum, sizes, arrays] as plain little-endian int64, beside and then renamed.
 
-    Not synced to disk: what a power cut tears fails its checksum and is made again.
+    Not synced to disk: what a power cut tears fails its checksum and is made again. Processes that make the same index
+    write the same bytes, so they may share the file beside, and what a killed one leaves of it is the next one's.
     """
     arrays = _flatten(rows)
     body = np.concatenate([np.array([len(array) for array in arrays]), *arrays])
+    content = np.concatenate([[zlib.crc32(body.data)], body]).astype("<i8").tobytes()
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".partial")
+    partial = path.with_suffix(PARTIAL_SUFFIX)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(np.concatenate([[zlib.crc32(body.data)], body]).astype("<i8").tobytes())
-        Path(partial).replace(path)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT, 0o644), "wb") as file:
+            file.write(content)
+            file.truncate()
+        partial.replace(path)
     except BaseException:
-        Path(partial).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
 
 

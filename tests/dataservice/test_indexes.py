@@ -1,4 +1,5 @@
 import dataclasses
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pytest
@@ -46,6 +47,30 @@ def test_a_damaged_index_is_made_again(make_store):
         path.write_bytes(whole[:size])
         assert flat(RowIndexes(store, config).rows(0)) == expected
         assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("left", [b"", b"half", bytes(100_000)])
+def test_what_a_killed_process_left_of_an_index_is_taken_over(make_store, left):
+    store, config = make_store(LENGTHS), config_of()
+    expected = flat(RowIndexes(store, config).rows(0))
+    (path,) = (store.path / "indexes").rglob("*.index")
+    whole = path.read_bytes()
+    path.unlink()
+    path.with_suffix(".partial").write_bytes(left)
+    assert flat(RowIndexes(store, config).rows(0)) == expected
+    assert [path.read_bytes() for path in (store.path / "indexes").rglob("*.*")] == [whole]
+
+
+def test_readers_that_make_one_index_at_once_all_have_it(make_store):
+    store, config = make_store(LENGTHS), config_of()
+    expected = flat(RowIndexes(store, config).rows(0))
+    (path,) = (store.path / "indexes").rglob("*.index")
+    with ThreadPool(8) as pool:
+        for _ in range(20):
+            path.unlink()
+            found = pool.map(lambda _: flat(RowIndexes(store, config).rows(0)), range(8), chunksize=1)
+            assert found == [expected] * 8 and flat(RowIndexes(store, config).rows(0)) == expected
+            assert [file.suffix for file in path.parent.iterdir()] == [".index"]
 
 
 def test_settings_have_indexes_of_their_own_and_no_partial_file_stays(make_store):
