@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -60,7 +61,7 @@ def test_transformers_computes_the_same_logits_from_an_export(tmp_path, name):
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
     with torch.no_grad():
         logits = theirs(torch.tensor(TOKENS)).logits.numpy()
-    np.testing.assert_allclose(model.logits(params, config, TOKENS), logits, atol=1e-4)
+    np.testing.assert_allclose(model.logits(params, config, jnp.asarray(TOKENS)), logits, atol=1e-4)
     drawn = theirs.generate(torch.tensor(TOKENS[:1, :8]), max_new_tokens=24, do_sample=False, eos_token_id=None)
     ours = model.generate(params, config, TOKENS[0, :8].tolist(), max_new_tokens=24, temperature=0)
     assert drawn[0, 8:].tolist() == ours
@@ -80,7 +81,7 @@ def test_logits_of_a_folder_that_transformers_wrote_are_its_own(tmp_path, name, 
     config = dataclasses.replace(config, dtype="float32", attention="chunked")
     with torch.no_grad():
         logits = theirs.float()(torch.tensor(TOKENS)).logits.numpy()
-    np.testing.assert_allclose(model.logits(params, config, TOKENS), logits, atol=1e-4)
+    np.testing.assert_allclose(model.logits(params, config, jnp.asarray(TOKENS)), logits, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
