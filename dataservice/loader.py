@@ -15,6 +15,7 @@ from dataservice.indexes import RowIndexes
 from dataservice.reading import Places, RowReader
 from dataservice.schedule import Position
 from dataservice.store import Store
+from dataservice.store.retrying import while_wanted
 from tokenizer.allocation import keep_freed_memory
 
 __all__ = ["Batch", "BatchDataset", "Block", "batches"]
@@ -46,8 +47,8 @@ def batches(
     length); and weights, float32 (rows,), 0 for rows that fill the last batch; or in packed batches, instead,
     segments, int32 (rows, length), 1, 2, ... for each tail and 0 for padding, which has no loss. `block` picks the
     rows and columns of the global batch that this process holds (None: all). Made `config.prefetch` batches ahead by
-    a thread; close the iterator when done. Where the next window is still in the making the batches end as soon as
-    `is_stopped` is true, which is safe to become so in a handler of signals.
+    a thread; close the iterator when done. Where the next window is still in the making, or servers are away, the
+    batches end as soon as `is_stopped` is true, which is safe to become so in a handler of signals.
     """
     dataset = BatchDataset(
         store, config, start_step=start_step, num_steps=num_steps, block=block, is_stopped=is_stopped
@@ -125,18 +126,25 @@ class BatchIterator(grain.DatasetIterator):
     def __next__(self) -> Batch:
         if self._is_closed:
             raise ValueError("batches must be asked of an open iterator, got a closed one")
-        position = None
-        if self._dataset.end_step is None or self._step < self._dataset.end_step:
-            with suppress(WaitCancelledError):
-                position = self._schedule.locate(self._step)
-        if position is None:
+        batch = None
+        with suppress(WaitCancelledError), while_wanted(self._is_cancelled):
+            batch = self._make_batch()
+        if batch is None:
             raise StopIteration
+        self._step += 1
+        return batch
+
+    def _make_batch(self) -> Batch | None:
+        """The batch of the next step; None when there is none."""
+        if self._dataset.end_step is not None and self._step >= self._dataset.end_step:
+            return None
+        position = self._schedule.locate(self._step)
+        if position is None:
+            return None
         bucket = self._schedule.buckets[position.bucket]
         _, columns = self._block(bucket)
         arrays = self._reader.read(position.bucket, self._places(position), columns)
-        batch = {"step": self._step, "length": bucket.length, "packed": bucket.packed, **arrays}
-        self._step += 1
-        return batch
+        return {"step": self._step, "length": bucket.length, "packed": bucket.packed, **arrays}
 
     def close(self) -> None:
         """Make no more batches; one that waits for a window is given up."""

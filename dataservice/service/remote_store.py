@@ -15,7 +15,7 @@ from dataservice.service.protocol import FileRequest, TokenRequest, checksum
 from dataservice.store.gathering import gather_pairs
 from dataservice.store.mirror import Mirror
 from dataservice.store.mirrored import MirroredStore
-from dataservice.store.retrying import Patience, TransientError
+from dataservice.store.retrying import Patience, TransientError, in_this_context
 
 __all__ = ["ServedFiles", "ServedStore"]
 
@@ -62,7 +62,7 @@ class ServedFiles:
         """The tokens of several requests, joined; they are asked at the same time."""
         if len(requests) == 1:
             return self._read(requests[0], dtype)
-        parts = self._pool.map(lambda request: self._read(request, dtype), requests)
+        parts = self._pool.map(in_this_context(lambda request: self._read(request, dtype)), requests)
         return np.concatenate([np.empty(0, dtype), *parts])
 
     def _read(self, request: TokenRequest, dtype: np.dtype) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dataservice.store.maps import MapCache
 from dataservice.store.reader import Store
+from dataservice.store.retrying import in_this_context
 from dataservice.store.span import Span
 
 __all__ = ["MirroredStore"]
@@ -39,7 +40,7 @@ class MirroredStore(Store):
 
     def _together(self, fetch: Callable[[int], Fetched], shards: Sequence[int]) -> list[Fetched]:
         """What `fetch` returns for each shard."""
-        return list(self._pool.map(fetch, shards) if len(shards) > 1 else map(fetch, shards))
+        return list(self._pool.map(in_this_context(fetch), shards) if len(shards) > 1 else map(fetch, shards))
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:

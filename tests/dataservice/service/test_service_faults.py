@@ -55,6 +55,31 @@ def test_a_restarted_server_goes_on_where_it_was_and_needs_nothing(make_store, s
     np.testing.assert_equal(seen, list(BatchDataset(store, config)))
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part_bytes", [16, 1 << 20])
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_stop_or_a_close_ends_the_batches_while_all_servers_are_away(
+    make_store, serve, connect, monkeypatch, prefetch, part_bytes
+):
+    # Parts that are asked for at the same time, by threads of their own.
+    monkeypatch.setattr("dataservice.service.remote_store.PART_BYTES", part_bytes)
+    store, config = make_store(LENGTHS), config_of(prefetch=prefetch)
+    for_ever = Patience(tries=9, first_pause=3600.0, longest_pause=3600.0, timeout=20.0)
+    for ends_by_close in (False, True):
+        server, stopped = serve(store), threading.Event()
+        iterator = iter(batches(connect(server.url, patience=for_ever), config, is_stopped=stopped.is_set))
+        seen = [next(iterator)]
+        server.shutdown()
+        ends = iterator.close if ends_by_close else stopped.set
+        waiting = threading.Timer(0.3, ends)
+        waiting.start()
+        if not ends_by_close or not prefetch:
+            seen += list(iterator)
+        waiting.join()
+        iterator.close()
+        assert len(seen) < len(list(BatchDataset(store, config)))
+
+
 @pytest.mark.slow
 def test_kills_at_50_moments_change_no_bit(make_store, start_process, connect):
     store, config = make_store(LENGTHS), config_of(epochs=300, window_shards=2)
