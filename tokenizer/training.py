@@ -22,7 +22,7 @@ from tokenizer.vocabulary import Tokenizer
 
 __all__ = ["merge_counted", "train", "train_corpus", "train_on_shards"]
 
-FORMAT = 1
+FORMAT = 2
 """Goes up when the same corpus and options give another tokenizer."""
 
 log = logging.getLogger(__name__)
