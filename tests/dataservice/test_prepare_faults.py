@@ -207,7 +207,7 @@ def test_workers_killed_at_random_moments_change_no_byte_of_the_store(tmp_path, 
     stop.set()
     thread.join()
     assert folder_bytes(tmp_path / "store") == folder_bytes(tmp_path / "unbroken")
-    assert kills[0] >= 1 and pools
+    assert kills[0] > num_kills // 4 and pools
 
 
 def kill_itself(task: ShardTask):
