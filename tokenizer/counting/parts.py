@@ -15,6 +15,7 @@ class Batch(NamedTuple):
     number: int
     """Rises with their place in the corpus."""
     period: int
+    """Counts the times before it that words may have been forgotten."""
     num_characters: int
     documents: list[tuple[str, str, str]]
     """Text, repository and language."""

@@ -38,7 +38,7 @@ def start_workers(pattern: str, number: int) -> Iterator[list[Worker]]:
 
 def _start_worker(pattern: str) -> Worker:
     path = [str(folder) for folder in sys.path]
-    program = f"import sys; sys.path[:] = {path!r}; from tokenizer.counting.worker import serve; serve({pattern!r})"
+    program = f"import sys; sys.path[:] = {path!a}; from tokenizer.counting.worker import serve; serve({pattern!a})"
     # Ctrl-C, which the terminal sends to every process, must not reach it: it ends with us.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
