@@ -72,12 +72,13 @@ def describe_small_cache(store: Store, config: DataConfig) -> str | None:
 
     Rows are shuffled over a window, so nearly every batch would fetch shards again.
     """
-    if store.origin.limit is None or not store.mirrors_tokens:
+    sizes, digests = store.mirrored_bytes(), store.shards.digests
+    if not sizes.any():
         return None
-    # A position for each document beside the tokens; sources are small.
-    sizes = store.shards.tokens * store.dtype.itemsize + store.shards.documents * 8
     count = config.window_shards or len(sizes)
-    largest = max((int(sizes[first : first + count].sum()) for first in range(0, len(sizes), count)), default=0)
+    # A mixture may have a shard more than once in a window.
+    windows = (slice(first, first + count) for first in range(0, len(sizes), count))
+    largest = max(sum(dict(zip(digests[w], sizes[w].tolist(), strict=True)).values()) for w in windows)
     if largest <= config.cache_bytes:
         return None
     return (

@@ -35,6 +35,7 @@ class MixedStore(Store):
     def __init__(self, path: Path, stores: Sequence[Store], members: tuple[np.ndarray, np.ndarray]) -> None:
         self._stores = stores
         self.members = members
+        self.bytes_at_once = max(store.bytes_at_once for store in stores)
         table = _take(stores, *members)
         manifest = replace(
             stores[0].manifest, shards=len(table), planned_shards=len(table), totals=totals(table), held_out=False
@@ -113,6 +114,14 @@ class MixedStore(Store):
             is_here = of_place == store
             inputs[is_here], targets[is_here] = self._stores[store].read_pairs(numbers[here], starts[here], part)
         return inputs, targets
+
+    def mirrored_bytes(self) -> np.ndarray:
+        """As of any store."""
+        of_store, numbers = self.members
+        sizes = np.zeros(len(numbers), np.int64)
+        for store, here in group_by_shard(of_store):
+            sizes[here] = self._stores[store].mirrored_bytes()[numbers[here]]
+        return sizes
 
     def tokens(self, shard: int) -> np.ndarray:
         """As of any store."""

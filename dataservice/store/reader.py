@@ -48,9 +48,11 @@ class Store:
         held_out: the store of held-out documents with the same shards, or None.
         writer_fault: says in one line what ended the preparation of the store, or None while it goes on.
         mirrors_tokens: whether tokens are read from the folder, whatever its origin.
+        bytes_at_once: the least bytes of tokens that are worth a call, where several batches can be read in one.
     """
 
     mirrors_tokens: ClassVar[bool] = True
+    bytes_at_once: int = 1
 
     def __init__(
         self, path: Path, manifest: Manifest, shards: ShardTable, held_out: "Store | None", origin: Origin
@@ -197,6 +199,13 @@ class Store:
         if not isinstance(self._map, MapCache):
             self._map.cache_clear()
             self._span = self._make_span()
+
+    def mirrored_bytes(self) -> np.ndarray:
+        """About how many bytes of each shard are brought to this disk to read it; int64[shards], 0 of what is here."""
+        if self.origin.limit is None or not self.mirrors_tokens:
+            return np.zeros(len(self.shards), np.int64)
+        # A position for each document beside the tokens; sources are small.
+        return self.shards.tokens * self.dtype.itemsize + self.shards.documents * 8
 
     def expect_documents(self, shards: Sequence[int]) -> None:
         """Says of which shards the documents will be asked next, in case that there is something to fetch."""
