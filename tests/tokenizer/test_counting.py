@@ -56,6 +56,7 @@ def assert_same(first, second):
     assert first.language_names == second.language_names
 
 
+@settings(deadline=None)
 @given(DOCUMENTS)
 def test_counts_and_sources_are_those_of_plain_dictionaries(documents):
     assert tables(count_words(documents, "gpt4")) == reference_tables(documents)
@@ -188,6 +189,7 @@ def plain_limited(documents, period, max_words):
     return counted, tuple(left_out)
 
 
+@settings(deadline=None)
 @given(DOCUMENTS, st.integers(1, 30), st.integers(1, 6), st.integers(1, 40))
 def test_a_limit_on_words_leaves_out_the_rarest_whatever_the_batches(documents, period, max_words, batch):
     with pytest.MonkeyPatch.context() as patch:

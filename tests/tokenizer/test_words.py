@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenizer.counting import word_batches
@@ -25,6 +25,7 @@ def stored(table):
     return [data[a:b] for a, b in zip(table.offsets[:-1], table.offsets[1:], strict=True)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(WORDS, max_size=30), max_size=8))
 def test_numbers_follow_the_first_occurrence(batches):
     table, reference = WordTable(), {}
