@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import grain
+import numpy as np
 from grain.experimental import ThreadPrefetchDatasetIterator
 
 from dataservice.buckets import Bucket, rows_per_step
@@ -120,8 +121,10 @@ class BatchIterator(grain.DatasetIterator):
         self._reader = RowReader(dataset.store, dataset.config, self._schedule.windows, indexes)
         self._schedule_digest = schedule_digest(dataset.config)
         self._step = dataset.start_step
-        # For each bucket, the batches that were looked up ahead: (epoch, number of the first, where their rows are).
+        # For each bucket, the batches that were looked up ahead: (epoch, number of the first, where their rows are),
+        # and those that were read ahead.
         self._ahead: dict[int, tuple[int, int, Places]] = {}
+        self._read: dict[int, tuple[int, int, list[dict[str, np.ndarray]]]] = {}
 
     def __next__(self) -> Batch:
         if self._is_closed:
@@ -142,9 +145,7 @@ class BatchIterator(grain.DatasetIterator):
         if position is None:
             return None
         bucket = self._schedule.buckets[position.bucket]
-        _, columns = self._block(bucket)
-        arrays = self._reader.read(position.bucket, self._places(position), columns)
-        return {"step": self._step, "length": bucket.length, "packed": bucket.packed, **arrays}
+        return {"step": self._step, "length": bucket.length, "packed": bucket.packed, **self._arrays(position)}
 
     def close(self) -> None:
         """Make no more batches; one that waits for a window is given up."""
@@ -176,8 +177,25 @@ class BatchIterator(grain.DatasetIterator):
     def _block(self, bucket: Bucket) -> tuple[slice, slice]:
         return (slice(None), slice(None)) if self._dataset.block is None else self._dataset.block(bucket)
 
+    def _arrays(self, position: Position) -> dict[str, np.ndarray]:
+        """Return the arrays of the batch, reading several batches of the bucket in one call where calls are dear."""
+        epoch, first, batches = self._read.get(position.bucket, (-1, 0, []))
+        if not batches or (epoch, first) != (position.epoch, position.batch):
+            places = self._places(position)
+            bucket = self._schedule.buckets[position.bucket]
+            size = places.shards.shape[1] * bucket.length * self._dataset.store.dtype.itemsize
+            count = max(1, min(len(places.shards), self._dataset.store.bytes_at_once // max(size, 1)))
+            _, columns = self._block(bucket)
+            flat = Places(*(column[:count].reshape(-1) for column in places))
+            arrays = self._reader.read(position.bucket, flat, columns)
+            rows = len(flat.shards) // count
+            parts = [slice(number * rows, (number + 1) * rows) for number in range(count)]
+            batches = [{name: array[part] for name, array in arrays.items()} for part in parts]
+        self._read[position.bucket] = (position.epoch, position.batch + 1, batches[1:])
+        return batches[0]
+
     def _places(self, position: Position) -> Places:
-        """Return where this process's rows of the batch are, looking up several batches of the bucket in one call."""
+        """Return where this process's rows of the batch and of the next ones of the bucket are, (batches, rows)."""
         epoch, first, places = self._ahead.get(position.bucket, (-1, 0, None))
         at = position.batch - first
         if places is None or epoch != position.epoch or not 0 <= at < len(places.shards):
@@ -189,7 +207,7 @@ class BatchIterator(grain.DatasetIterator):
             places = self._reader.place(position.bucket, self._schedule.rows(position, num_batches)[:, rows])
             self._ahead[position.bucket] = (position.epoch, position.batch, places)
             at = 0
-        return Places(places.shards[at], places.starts[at])
+        return Places(places.shards[at:], places.starts[at:])
 
 
 def _refuse(thing: str, expected: str, got: str, remedy: str) -> None:

@@ -21,8 +21,8 @@ __all__ = ["ServedFiles", "ServedStore"]
 
 Result = TypeVar("Result")
 
-# A batch is asked for in parts of about this size, several at a time.
-PART_BYTES = 1 << 20
+# Tokens are asked for in parts of about this size, several at a time. The calls themselves cost as much as 1 MB.
+PART_BYTES = 1 << 22
 PART_ROWS = 1 << 16
 PARTS_AT_ONCE = 4
 
@@ -83,6 +83,7 @@ class ServedStore(MirroredStore):
     """A `Store` whose rows come from servers; everything else is that of its mirror."""
 
     mirrors_tokens = False
+    bytes_at_once = PART_BYTES
 
     @classmethod
     def connect(

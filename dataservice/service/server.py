@@ -25,7 +25,7 @@ from dataservice.store.shard import DATA_FILES, IDENTITY_NAME, RECORD_NAME, SHAR
 
 __all__ = ["StoreServer"]
 
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 1 << 22
 MOST_DIGITS = 15
 SHARD_FILES = (*DATA_FILES, RECORD_NAME, IDENTITY_NAME)
 
