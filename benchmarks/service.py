@@ -1,8 +1,8 @@
-"""Batches of rows over the service on loopback, beside the local store: python -m benchmarks.service [--store STORE].
+"""Batches over the service on loopback, beside the local store: python -m benchmarks.service [--store STORE].
 
-Rows start at random places of random shards; both sides give the same rows, which is checked. Seconds of wall are
-those of one reader that asks for one batch after the other. CPU seconds are of the client and the server together, so
-they hold on a machine that does other things as well.
+Batches are those of the loader without prefetching, of rows of one length, inputs and targets; both sides give the same
+ones, which is checked. CPU seconds are of the client and the server together, so they hold on a machine that does other
+things as well.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dataservice import DataConfig, Store, TokenFormat, open_store
+from dataservice import DataConfig, Store, TokenFormat, batches, open_store
 from dataservice.store.lock import WriterLock
 from dataservice.store.shard import ShardWriter
 from dataservice.store.writer import StoreWriter
@@ -26,6 +26,7 @@ from dataservice.store.writer import StoreWriter
 TOKENS_PER_BATCH = 262_144
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 SHARDS, SHARD_TOKENS = 8, 8_000_000
+WARM_UP_BATCHES = 64
 # Each with the process id of its server.
 Stores = dict[str, tuple[Store, int | None]]
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -47,7 +48,8 @@ def make_store(path: Path) -> None:
         records = []
         for shard in range(SHARDS):
             ids = generator.integers(1, 32_768, SHARD_TOKENS, dtype=np.uint16)
-            offsets = np.arange(0, SHARD_TOKENS + 1, 1000)
+            # With its <eod>, a document is as long as two of the longest rows.
+            offsets = np.arange(0, SHARD_TOKENS + 1, 2 * LENGTHS[-1] - 1)
             sources = [[""] * (len(offsets) - 1)] * 3
             with ShardWriter(path, f"shard-{shard}", tokens_of) as shard_writer:
                 shard_writer.append(ids, offsets, sources, num_bytes=len(ids))
@@ -74,19 +76,23 @@ def cpu_of(process: int | None) -> float:
     return own + (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
 
 
-def rates_of(store: Store, length: int, num_batches: int, process: int | None) -> tuple[Rates, list[np.ndarray]]:
-    """Read batches of rows of a length; their rates, and the first batch."""
-    generator = np.random.default_rng(length)
-    rows = TOKENS_PER_BATCH // length
-    shards = generator.integers(0, len(store.shards), (num_batches, rows))
-    starts = (generator.random((num_batches, rows)) * (store.shards.tokens[shards] - length - 1)).astype(np.int64)
-    first = store.read_rows(shards[0], starts[0], length + 1)
+def rates_of(store: Store, length: int, num_batches: int, process: int | None) -> tuple[Rates, np.ndarray]:
+    """Read batches of rows of a length; their rates, and the checksums of the batches' targets."""
+    config = DataConfig(
+        tokens_per_step=TOKENS_PER_BATCH, min_length=length, max_length=length, tails="drop", prefetch=0, epochs=1 << 30
+    )
+    iterator = iter(batches(store, config))
+    for _ in range(WARM_UP_BATCHES):
+        next(iterator)
+    tokens, sums = 0, []
     cpu, wall = cpu_of(process), time.perf_counter()
-    for batch in range(num_batches):
-        store.read_rows(shards[batch], starts[batch], length + 1)
+    for _ in range(num_batches):
+        batch = next(iterator)
+        tokens += batch["inputs"].size
+        sums.append(batch["targets"].reshape(-1).view(np.uint64).sum())
     wall, cpu = time.perf_counter() - wall, cpu_of(process) - cpu
-    tokens = num_batches * TOKENS_PER_BATCH / 1e6
-    return Rates(tokens / wall, tokens / cpu), [first]
+    iterator.close()
+    return Rates(tokens / 1e6 / wall, tokens / 1e6 / cpu), np.array(sums)
 
 
 def main() -> None:
@@ -111,12 +117,12 @@ def compare(stores: Stores, length: int, options: argparse.Namespace) -> list[st
     """Cells of a line: the best rates of each store, in turns."""
     best = dict.fromkeys(stores, Rates(0, 0))
     for _ in range(options.turns):
-        firsts = []
+        sums = []
         for name, (store, process) in stores.items():
-            rates, first = rates_of(store, length, options.batches, process)
+            rates, found = rates_of(store, length, options.batches, process)
             best[name] = Rates(*map(max, best[name], rates))
-            firsts += first
-        assert all((first == firsts[0]).all() for first in firsts)
+            sums.append(found)
+        assert (sums[0] == sums[1]).all()
     return [f"{rate:.0f}" for rates in best.values() for rate in rates]
 
 
