@@ -65,8 +65,6 @@ def train(config: Config, run: Run) -> int:
         # Documents: a tokenizer and a store, made if they are not there; training starts with the first window.
         store, tokenizer = data.open_corpus(config, run.folder, progress)
         num_steps = data.step_count(store, config)
-        if is_first:
-            run.begin(config, tokenizer)
 
         # Shapes first: every executable is there before any parameter is.
         recipe = make_recipe(config, mesh, tokenizer, store.dtype, num_steps)
@@ -83,6 +81,9 @@ def train(config: Config, run: Run) -> int:
         )
         state, step, tokens = checkpoints.restore_or_start(recipe, config.train.seed)
         retention.refuse_passed(step)
+        # Not before: settings that are refused leave the run as it was.
+        if is_first:
+            run.begin(config, tokenizer)
         print(f"resumed at step {step}" if step else f"start of {num_steps} steps")
         log = MetricsLog(run.folder, restored_step=step, writes=is_first, tensorboard=config.train.tensorboard)
 

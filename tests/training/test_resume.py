@@ -1,12 +1,17 @@
 """What a run leaves behind does not depend on how often it was killed."""
 
 import json
+import random
 import shutil
 import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from dataservice import Store, prepare
+from tokenizer import CorpusConfig, Tokenizer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -70,6 +75,31 @@ def test_run_killed_in_every_phase_ends_as_the_unbroken_one(trainer, assert_same
     assert "is finished: 12 steps" in again
 
 
+def test_run_killed_at_random_moments_ends_as_the_unbroken_one(trainer, assert_same_run):
+    """Every other kill falls anywhere, also while documents are prepared or steps compiled, the others between steps."""
+    settings = ["train.num_steps=60", "data.epochs=9", "train.evaluate_every=20"]
+    trainer.train("train.run=unbroken", *settings)
+    shutil.rmtree(trainer.folder / "cache")
+    run, draw = trainer.folder / "killed", random.Random(0)
+
+    def num_rows():
+        path = run / "metrics.jsonl"
+        return path.read_text().count("\n") if path.exists() else 0
+
+    for number in range(8):
+        process = trainer.start("train.run=killed", *settings)
+        if number % 2:
+            # Rows up to the last one before the kill may be taken back.
+            further = num_rows() + draw.randint(1, 12)
+            wait_until(lambda further=further: num_rows() >= further, process)
+        time.sleep(draw.uniform(0, 0.1 if number % 2 else 6))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    trainer.train("train.run=killed", *settings)
+    assert_same_run(trainer.folder / "unbroken", run, 60)
+
+
 def test_sigterm_saves_where_it_is_and_the_run_goes_on_from_there(trainer, assert_same_run):
     # Checkpoints and evaluations have their own places, so that only the signal makes one in the middle.
     rare = ["train.checkpoint_every=1000", "train.evaluate_every=0", "train.num_steps=400", "data.epochs=9"]
@@ -85,6 +115,28 @@ def test_sigterm_saves_where_it_is_and_the_run_goes_on_from_there(trainer, asser
     assert 0 < saved < 400
     assert f"resumed at step {saved}" in trainer.train("train.run=stopped", *rare)
     assert_same_run(trainer.folder / "unbroken", run, 400)
+
+
+def test_another_store_is_refused_in_a_line_with_both_digests_and_leaves_the_run_as_it_was(trainer):
+    trained = Tokenizer(np.array([[101, 32]]), ("<eot>", "<eod>"))
+    places = [str(trainer.folder / name) for name in ("first", "second")]
+    for place in places:
+        documents = trainer.folder / f"{place}.jsonl"
+        documents.write_text("".join(json.dumps({"text": f"{place} {n} " * 30}) + "\n" for n in range(40)))
+        prepare(CorpusConfig(paths=(str(documents),)), trained, place, workers=1)
+    settings = ["train.run=run", "train.num_steps=4", "data.window_shards=0", "train.evaluate_every=0"]
+    trainer.train(*settings, f"data.store={places[0]}")
+    config = (trainer.folder / "run" / "config.yaml").read_text()
+    output = trainer.train(*settings[:1], "train.num_steps=5", *settings[2:], f"data.store={places[1]}", code=2)
+    (line,) = [line for line in output.splitlines() if line.startswith("error: ")]
+    digests = [Store.open(place).prefix_digest(1) for place in places]
+    assert f"data must be that of the checkpoint, {digests[0]}, got {digests[1]}; the store was changed" in line
+    assert (trainer.folder / "run" / "config.yaml").read_text() == config
+    moved = trainer.folder / "moved"
+    shutil.move(places[0], moved)
+    assert "resumed at step 4" in trainer.train(
+        *settings[:1], "train.num_steps=5", *settings[2:], f"data.store={moved}"
+    )
 
 
 def test_windows_removed_behind_checkpoints_change_nothing(trainer, assert_same_run):
