@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import grain
 import numpy as np
@@ -80,6 +80,10 @@ class BatchDataset(grain.IterDataset):
 
     def __iter__(self) -> "BatchIterator":
         return BatchIterator(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Not for other processes: each would make all batches, and memory maps are read faster by threads."""
+        raise DataError("batches must be made in this process, got mp_prefetch or a copy; set data.prefetch instead")
 
 
 class PrefetchDataset(grain.IterDataset):

@@ -4,6 +4,7 @@ from itertools import islice
 import grain
 import numpy as np
 import pytest
+from absl import flags
 
 from dataservice import DataConfig, DataError, batches, buckets, open_schedule, prefix_digest, schedule_digest
 from dataservice.loader import BatchDataset
@@ -199,7 +200,19 @@ def test_a_store_without_a_row_is_refused(make_store):
         next(iter(BatchDataset(make_store([[1], [2]]), config_of(tails="drop"))))
 
 
-def test_batches_can_be_mapped(make_store):
-    dataset = batches(make_store(LENGTHS), config_of(prefetch=0)).map(lambda batch: batch["inputs"].size)
-    assert set(dataset) == {32}
-    assert len(buckets(config_of())) == 5
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_batches_can_be_mapped_and_filtered_and_resume_exactly_all_the_same(make_store, prefetch):
+    store, config = make_store(LENGTHS[:3]), config_of(prefetch=prefetch)
+    dataset = batches(store, config).filter(lambda batch: not batch["packed"]).map(lambda batch: batch["inputs"] * 2)
+    expected = [batch["inputs"] * 2 for batch in BatchDataset(store, config) if not batch["packed"]]
+    np.testing.assert_equal(list(dataset), expected)
+    assert len(expected) > 3 and len(buckets(config)) == 5
+    grain.experimental.assert_equal_output_after_checkpoint(dataset)
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_other_processes_are_refused_rather_than_given_every_batch(make_store, prefetch):
+    flags.FLAGS.mark_as_parsed()
+    dataset = batches(make_store(LENGTHS), config_of(prefetch=prefetch)).map(len)
+    with pytest.raises(DataError, match=r"must be made in this process, got mp_prefetch .*data\.prefetch"):
+        next(iter(dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=2))))
