@@ -76,8 +76,8 @@ def test_run_killed_in_every_phase_ends_as_the_unbroken_one(trainer, assert_same
 
 
 def test_run_killed_at_random_moments_ends_as_the_unbroken_one(trainer, assert_same_run):
-    """Every other kill falls anywhere, also while documents are prepared or steps compiled, the others between steps."""
-    settings = ["train.num_steps=60", "data.epochs=9", "train.evaluate_every=20"]
+    """Every other kill falls anywhere, also while documents are prepared or steps compiled; the others among steps."""
+    settings = ["train.num_steps=50", "data.epochs=9", "train.evaluate_every=25"]
     trainer.train("train.run=unbroken", *settings)
     shutil.rmtree(trainer.folder / "cache")
     run, draw = trainer.folder / "killed", random.Random(0)
@@ -86,18 +86,17 @@ def test_run_killed_at_random_moments_ends_as_the_unbroken_one(trainer, assert_s
         path = run / "metrics.jsonl"
         return path.read_text().count("\n") if path.exists() else 0
 
-    for number in range(8):
+    for number in range(5):
         process = trainer.start("train.run=killed", *settings)
-        if number % 2:
-            # Rows up to the last one before the kill may be taken back.
-            further = num_rows() + draw.randint(1, 12)
-            wait_until(lambda further=further: num_rows() >= further, process)
+        further = num_rows() + draw.randint(1, 12)
+        while number % 2 and num_rows() < further and process.poll() is None:
+            time.sleep(0.005)
         time.sleep(draw.uniform(0, 0.1 if number % 2 else 6))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
+        process.kill()
+        output, _ = process.communicate()
+        assert process.returncode in (-signal.SIGKILL, 0), output
     trainer.train("train.run=killed", *settings)
-    assert_same_run(trainer.folder / "unbroken", run, 60)
+    assert_same_run(trainer.folder / "unbroken", run, 50)
 
 
 def test_sigterm_saves_where_it_is_and_the_run_goes_on_from_there(trainer, assert_same_run):
