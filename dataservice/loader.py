@@ -126,8 +126,9 @@ class BatchIterator(grain.DatasetIterator):
         self._schedule_digest = schedule_digest(dataset.config)
         self._step = dataset.start_step
         # For each bucket, the batches that were looked up ahead: (epoch, number of the first, where their rows are),
-        # and those that were read ahead.
+        # how many were asked for at last, and those that were read ahead.
         self._ahead: dict[int, tuple[int, int, Places]] = {}
+        self._asked: dict[int, int] = {}
         self._read: dict[int, tuple[int, int, list[dict[str, np.ndarray]]]] = {}
 
     def __next__(self) -> Batch:
@@ -205,8 +206,8 @@ class BatchIterator(grain.DatasetIterator):
         if places is None or epoch != position.epoch or not 0 <= at < len(places.shards):
             bucket = self._schedule.buckets[position.bucket]
             # Doubled from one batch on, since every shard that is met for the first time delays the first step.
-            num_batches = 1 if places is None else 2 * len(places.shards)
-            num_batches = min(num_batches, max(1, _ROWS_AHEAD // rows_per_step(bucket, self._dataset.config)))
+            most = max(1, _ROWS_AHEAD // rows_per_step(bucket, self._dataset.config))
+            num_batches = self._asked[position.bucket] = min(2 * self._asked.get(position.bucket, 0) or 1, most)
             rows, _ = self._block(bucket)
             places = self._reader.place(position.bucket, self._schedule.rows(position, num_batches)[:, rows])
             self._ahead[position.bucket] = (position.epoch, position.batch, places)

@@ -45,10 +45,17 @@ def _shuffle(values: np.ndarray, rows: int, columns: int, keys: list[int]) -> np
 
 def _hash_below(values: np.ndarray, bound: int, key: int) -> np.ndarray:
     """Return a keyed hash of each value in range(bound), for bounds up to 2^32."""
-    return (hash64(values, key) >> np.uint64(32)) * np.uint64(bound) >> np.uint64(32)
+    hashed = hash64(values, key)
+    hashed >>= np.uint64(32)
+    hashed *= np.uint64(bound)
+    hashed >>= np.uint64(32)
+    return hashed
 
 
 def _add(values: np.ndarray, addends: np.ndarray, modulus: int) -> np.ndarray:
-    """Return (values + addends) mod modulus, for both below it; a difference that wraps around is never the least."""
-    sums = values + addends
-    return np.minimum(sums, sums - np.uint64(modulus))
+    """Return (values + addends) mod modulus, for both below it; a difference that wraps around is never the least.
+
+    The result takes the place of the addends.
+    """
+    sums = np.add(values, addends, out=addends)
+    return np.minimum(sums, sums - np.uint64(modulus), out=sums)

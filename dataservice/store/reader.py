@@ -255,7 +255,8 @@ class Store:
         self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray | int
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `Span.locate`."""
-        return self._span.locate(np.broadcast_to(shards, starts.shape), starts, lengths)
+        each = np.full(len(starts), shards) if isinstance(shards, int) else shards
+        return self._span.locate(each, starts, lengths)
 
     def _name(self, shard: int, file: str) -> str:
         return f"{SHARDS}/{self.shards.names[shard]}/{file}"

@@ -30,7 +30,7 @@ class Span:
 
         Nothing but the stretches may be read from the array. Raises IndexError for one that is not in its shard.
         """
-        if min(starts.min(initial=0), np.min(lengths, initial=0)) < 0:
+        if min(starts.min(initial=0), lengths if isinstance(lengths, int) else lengths.min(initial=0)) < 0:
             raise IndexError("starts and lengths must be at least 0, got a negative one")
         # What is opened is never changed, only replaced by more, so that no thread sees half of it.
         opened = self._opened
