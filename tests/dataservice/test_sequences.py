@@ -85,9 +85,10 @@ def test_a_run_cut_at_random_steps_and_resumed_on_other_hosts_is_the_unbroken_on
     np.testing.assert_equal(pieced, whole)
 
 
+@pytest.mark.parametrize("prefetch", [0, 2])
 @pytest.mark.parametrize("kind", SEQUENCES)
-def test_outputs_are_equal_after_any_checkpoint(make_store, kind):
-    config = config_of(sequences=kind, prefetch=0)
+def test_outputs_are_equal_after_any_checkpoint(make_store, kind, prefetch):
+    config = config_of(sequences=kind, prefetch=prefetch)
     grain.experimental.assert_equal_output_after_checkpoint(batches(make_store(LENGTHS[:3]), config))
 
 
