@@ -65,6 +65,18 @@ def test_two_processes_equal_two_devices_and_resume_each_other(trainer, train_tw
     assert losses_of(folder / "there") == losses_of(folder / "back") == losses_of(folder / "unbroken")
 
 
+def test_windows_removed_behind_two_processes_change_nothing(trainer, train_two, read_state):
+    small = ["corpus.shard_bytes=1000", "train.checkpoint_every=2", "train.evaluate_every=0"]
+    own = [*small, "train.run=own", "data.keep_windows=0", "data.ahead_windows=1", "train.keep_checkpoints=1"]
+    trainer.train("train.run=devices", *small, "optimizer.schedule=constant", devices=2)
+    train_two(*own, "train.num_steps=7", "optimizer.schedule=constant")
+    (store,) = (trainer.folder / "own").glob("stores/*/shards")
+    assert len(list(store.glob("*/shard.json"))) > len(list(store.glob("*/tokens.npy")))
+    assert "resumed at step 7" in "".join(train_two(*own, "optimizer.schedule=constant"))
+    assert losses_of(trainer.folder / "own") == losses_of(trainer.folder / "devices")
+    assert read_state(trainer.folder / "own", 12) == read_state(trainer.folder / "devices", 12)
+
+
 def test_one_device_takes_the_same_batches_with_the_same_losses(trainer):
     trainer.train("train.run=one", *STEPS)
     trainer.train("train.run=two", *STEPS, devices=2)
