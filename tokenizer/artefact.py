@@ -49,10 +49,15 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
     """Write the folder; raises TokenizerError where something else than a tokenizer stands."""
     check_output(path)
     with new_folder(path) as folder:
-        write_synced(folder / TOKENIZER, _json(to_tokenizer_json(tokenizer)))
-        write_synced(folder / CONFIG, _json(to_tokenizer_config(tokenizer)))
-        write_synced(folder / MERGES, _merges_parquet(tokenizer))
-        write_synced(folder / PROVENANCE, _json({**tokenizer.provenance, "fingerprint": tokenizer.fingerprint}))
+        write_files(tokenizer, folder)
+
+
+def write_files(tokenizer: Tokenizer, folder: Path) -> None:
+    """Write the files into a folder that is being made, perhaps beside others."""
+    write_synced(folder / TOKENIZER, _json(to_tokenizer_json(tokenizer)))
+    write_synced(folder / CONFIG, _json(to_tokenizer_config(tokenizer)))
+    write_synced(folder / MERGES, _merges_parquet(tokenizer))
+    write_synced(folder / PROVENANCE, _json({**tokenizer.provenance, "fingerprint": tokenizer.fingerprint}))
 
 
 def check_output_file(path: Path, inputs: Iterable[str | Path] = (), *, name: str = "output") -> None:

@@ -1,0 +1,147 @@
+"""python -m training: runs out to transformers, back in, and at work."""
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import model
+import tokenizer as tokenizers
+from model import LlamaConfig
+from tokenizer import Tokenizer
+from training.__main__ import main
+from training.weights import read_weights, write_weights
+
+CONFIG = LlamaConfig(num_layers=2, dim=32, num_heads=4, num_kv_heads=2, hidden_dim=64, dtype="float32")
+TEXT = "def alpha(beta):\n    return 'é' * 12\n"
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    documents = [(TEXT * 3, "a", "python"), ("let gamma = alpha(7);\n" * 4, "b", "js")]
+    return tokenizers.train(documents, vocab_size=300)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, tokenizer):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    params = model.init_params(CONFIG, tokenizer.vocab_size, jax.random.key(5))
+    write_weights(folder, params, CONFIG, tokenizer)
+    return folder
+
+
+def failure(capsys, *arguments):
+    assert main([str(argument) for argument in arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
+
+
+def assert_equal(params, others):
+    jax.tree.map(np.testing.assert_array_equal, params, others)
+
+
+def test_an_exported_run_comes_back_the_same(tmp_path, run, tokenizer, capsys):
+    assert main(["export", str(run), "--output", str(tmp_path / "out")]) == 0
+    assert main(["import", str(tmp_path / "out"), "--output", str(tmp_path / "back")]) == 0
+    there, back = read_weights(run), read_weights(tmp_path / "back")
+    assert_equal(there.params, back.params)
+    assert back.tokenizer.fingerprint == tokenizer.fingerprint
+    spelled = {"head_dim": 8, "num_kv_heads": 2, "dtype": "auto"}
+    assert dataclasses.replace(there.config.model, **spelled) == back.config.model
+    content = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert content["eos_token_id"] == tokenizer.special_tokens["<eod>"]
+    assert content["pad_token_id"] == tokenizer.special_tokens["<pad>"]
+
+
+@pytest.mark.peers
+def test_transformers_goes_on_with_a_text_as_generate_does(tmp_path, run, tokenizer, capsys):
+    transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
+    main(["export", str(run), "--output", str(tmp_path)])
+    capsys.readouterr()
+    assert main(["generate", str(run), "--prompt", TEXT, "--temperature", "0", "--max-new-tokens", "20"]) == 0
+    ours = capsys.readouterr().out
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    coder = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ids = [coder.convert_tokens_to_ids("<eod>"), *coder(TEXT).input_ids]
+    assert ids[1:] == tokenizer.encode(TEXT)
+    drawn = theirs.generate(torch.tensor([ids]), max_new_tokens=20, do_sample=False)[0, 1:]
+    assert coder.decode(drawn) == ours.removesuffix("\n")
+
+
+def test_a_trained_run_is_exported_from_the_checkpoint_that_is_asked_for(trainer, capsys):
+    trainer.train("train.run=trained")
+    run = trainer.folder / "trained"
+    first, last = read_weights(run, 4), read_weights(run)
+    assert (first.step, last.step) == (4, 12)
+    assert not np.array_equal(first.params["embedding"], last.params["embedding"])
+    assert main(["export", str(run), "--step", "4", "--output", str(trainer.folder / "out")]) == 0
+    params, _ = model.huggingface.read_model(trainer.folder / "out")
+    assert_equal(params, first.params)
+    assert "steps 4" not in failure(capsys, "export", run, "--step", 5, "--output", trainer.folder / "out")
+
+
+def test_logits_outlast_an_import_that_adds_special_tokens(tmp_path, run, tokenizer, capsys):
+    plain = Tokenizer(tokenizer.pairs, pattern=tokenizer.pattern, special_tokens=[])
+    params = model.init_params(CONFIG, plain.vocab_size, jax.random.key(6))
+    write_weights(tmp_path / "plain", params, CONFIG, plain)
+    main(["export", str(tmp_path / "plain"), "--output", str(tmp_path / "out")])
+    assert main(["import", str(tmp_path / "out"), "--output", str(tmp_path / "in"), "--special-tokens", "<eod>"]) == 0
+    weights = read_weights(tmp_path / "in")
+    assert weights.tokenizer.vocab_size == plain.vocab_size + 1
+    tokens = jnp.asarray([plain.encode(TEXT)])
+    mine = model.logits(weights.params, CONFIG, tokens)
+    np.testing.assert_allclose(mine[..., :-1], model.logits(params, CONFIG, tokens), atol=1e-6)
+    np.testing.assert_allclose(weights.params["embedding"][-1], params["embedding"].mean(0), atol=1e-6)
+
+
+def test_rows_that_no_token_has_are_left_out(tmp_path, run, tokenizer, capsys):
+    params = model.init_params(CONFIG, tokenizer.vocab_size + 7, jax.random.key(6))
+    tokenizer.save(tmp_path / "padded")
+    model.huggingface.write_model(tmp_path / "padded", params, CONFIG, max_length=64)
+    assert main(["import", str(tmp_path / "padded"), "--output", str(tmp_path / "in")]) == 0
+    assert "left out 7 rows" in capsys.readouterr().err
+    assert_equal(read_weights(tmp_path / "in").params["head"], params["head"][:-7])
+
+
+def test_a_model_with_fewer_rows_than_tokens_is_refused(tmp_path, run, tokenizer, capsys):
+    params = model.init_params(CONFIG, tokenizer.vocab_size - 1, jax.random.key(6))
+    tokenizer.save(tmp_path / "small")
+    model.huggingface.write_model(tmp_path / "small", params, CONFIG, max_length=64)
+    line = failure(capsys, "import", tmp_path / "small", "--output", tmp_path / "in")
+    assert f"a row for each of {tokenizer.vocab_size} tokens, got {tokenizer.vocab_size - 1}" in line
+    assert not (tmp_path / "in").exists()
+
+
+def test_generated_text_ends_at_a_stop_token_and_depends_on_the_seed(run, capsys):
+    def text(*options):
+        assert main(["generate", str(run), "--prompt", "def ", "--temperature", "1", *options]) == 0
+        return capsys.readouterr().out
+
+    assert text("--seed", "1") == text("--seed", "1") != text("--seed", "2")
+    assert text("--seed", "1").startswith("def ")
+    assert text("--max-new-tokens", "0") == "def \n"
+
+
+def test_places_that_hold_no_run_and_wrong_names_are_refused_in_a_line(tmp_path, run, capsys):
+    assert "folder with config.yaml and tokenizer/" in failure(capsys, "generate", tmp_path, "--prompt", "a")
+    assert "checkpoint (0) of" in failure(capsys, "generate", run, "--step", 3, "--prompt", "a")
+    assert "got '<end>'" in failure(capsys, "generate", run, "--stop", "<end>", "--prompt", "a")
+    assert "temperature must be" in failure(capsys, "generate", run, "--temperature", -1, "--prompt", "a")
+    assert "output must be a new or empty folder" in failure(capsys, "import", exported(tmp_path, run), "--output", run)
+
+
+def test_a_damaged_checkpoint_is_refused_in_a_line(tmp_path, run, tokenizer, capsys):
+    write_weights(tmp_path / "run", read_weights(run).params, CONFIG, tokenizer)
+    for path in (tmp_path / "run" / "checkpoints" / "0" / "state").rglob("*"):
+        if path.is_file():
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert "checkpoint must be whole" in failure(capsys, "generate", tmp_path / "run", "--prompt", "a")
+
+
+def exported(folder, run):
+    main(["export", str(run), "--output", str(folder / "out")])
+    return folder / "out"

@@ -1,0 +1,54 @@
+"""Command line of runs: `python -m training export | import | generate`."""
+
+import sys
+from collections.abc import Sequence
+from typing import get_args
+
+from model.errors import ModelError
+from tokenizer.errors import TokenizerError
+from tokenizer.options import OptionParser, add_option, run_command
+from training.commands import run_export, run_generate, run_import
+from training.errors import TrainingError
+
+
+def make_parser() -> OptionParser:
+    """The parser of all commands."""
+    from model.huggingface.folder import WeightType
+
+    parser = OptionParser(prog="python -m training", description="Trained models: out, in, and at work.")
+    export = parser.add_command("export", run_export, "RUN --output DIR", "Write a run for Hugging Face transformers.")
+    generate = parser.add_command("generate", run_generate, "RUN --prompt TEXT", "Go on with a text.")
+    for command in (export, generate):
+        command.add_argument("run_folder", metavar="RUN", help="Folder of the run.")
+        add_option(command, "--step", int | None, "Step of a checkpoint; the newest without it.", default=None, least=0)
+    add_option(export, "--output", str, "Folder to write, new or empty.", metavar="DIR")
+    add_option(
+        export, "--dtype", WeightType, f"Type of the weights: {', '.join(get_args(WeightType))}.", default="float32"
+    )
+
+    importing = parser.add_command("import", run_import, "DIR --output RUN", "Make a run of a Hugging Face Llama.")
+    importing.add_argument("folder", metavar="DIR", help="Folder with config.json, safetensors and tokenizer.json.")
+    add_option(importing, "--output", str, "Folder of the run, new or empty.", metavar="RUN")
+    names = "More special tokens, after the last id; their rows are the mean of all. Stores need <eod>."
+    add_option(importing, "--special-tokens", tuple[str, ...], names, default=())
+
+    add_option(generate, "--prompt", str, "Text to go on with.", metavar="TEXT")
+    add_option(generate, "--max-new-tokens", int, "Most tokens to draw.", default=128, least=0)
+    add_option(generate, "--temperature", float, "0: the likeliest token; 1: as trained.", default=0.8)
+    add_option(generate, "--top-k", int, "Draw among so many likeliest tokens; 0: all.", default=0, least=0)
+    add_option(generate, "--top-p", float, "Draw among the likeliest whose probabilities reach this.", default=0.95)
+    add_option(generate, "--seed", int, "Seed of the draws.", default=0)
+    add_option(generate, "--begin", str, "Special token before the prompt.", default="<eod>")
+    add_option(generate, "--stop", tuple[str, ...], "Special tokens that end the text.", default=("<eod>",))
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 2 for bad input, said in one line."""
+    return run_command(
+        make_parser(), arguments, errors=(TrainingError, ModelError, TokenizerError), interrupted="interrupted"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

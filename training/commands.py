@@ -1,0 +1,94 @@
+"""The commands of `python -m training`: each prints what it did and returns the exit status."""
+
+import argparse
+import sys
+from pathlib import Path
+
+__all__ = ["run_export", "run_generate", "run_import"]
+
+# Which special token is which of Hugging Face's, as in tokenizer_config.json.
+_SPECIAL_IDS = {"bos_token_id": "<eod>", "eos_token_id": "<eod>", "pad_token_id": "<pad>"}
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    """A run to a folder of Hugging Face transformers."""
+    from model.huggingface import write_model
+    from tokenizer.artefact import write_files
+    from tokenizer.output_folder import new_folder
+    from training.weights import check_new_folder, read_weights
+
+    folder = Path(arguments.output)
+    check_new_folder(folder)
+    weights = read_weights(Path(arguments.run_folder), arguments.step)
+    special = weights.tokenizer.special_tokens
+    ids = {key: special[name] for key, name in _SPECIAL_IDS.items() if name in special}
+    with new_folder(folder) as beside:
+        write_files(weights.tokenizer, beside)
+        write_model(
+            beside,
+            weights.params,
+            weights.config.model,
+            max_length=weights.config.data.max_length,
+            dtype=arguments.dtype,
+            extra=ids,
+        )
+    print(f"wrote {folder}: step {weights.step} of {arguments.run_folder} in {arguments.dtype}, for transformers")
+    return 0
+
+
+def run_import(arguments: argparse.Namespace) -> int:
+    """A folder of Hugging Face transformers to a run."""
+    from model.huggingface import read_model
+    from tokenizer import Tokenizer
+    from training.errors import TrainingError
+    from training.weights import check_new_folder, fit_rows, write_weights
+
+    folder, output = Path(arguments.folder), Path(arguments.output)
+    check_new_folder(output)
+    params, config = read_model(folder)
+    tokenizer = Tokenizer.from_huggingface(folder, special_tokens=arguments.special_tokens)
+    rows, wanted = params["embedding"].shape[0], tokenizer.vocab_size
+    if rows < wanted - len(arguments.special_tokens):
+        raise TrainingError(
+            f"embedding must have a row for each of {wanted:,} tokens, got {rows:,}; take weights and tokenizer of one "
+            "model"
+        )
+    write_weights(output, fit_rows(params, wanted), config, tokenizer)
+    if rows > wanted:
+        print(f"left out {rows - wanted:,} rows of the embeddings that no token has", file=sys.stderr)
+    print(f"wrote {output}: {folder} with {wanted:,} tokens, as a run at step 0")
+    return 0
+
+
+def run_generate(arguments: argparse.Namespace) -> int:
+    """Go on with a prompt, token by token as they are drawn."""
+    import model
+    from tokenizer import StreamingDecoder
+    from training.errors import TrainingError
+    from training.weights import read_weights
+
+    weights = read_weights(Path(arguments.run_folder), arguments.step)
+    tokenizer = weights.tokenizer
+    for name in (arguments.begin, *arguments.stop):
+        if name not in tokenizer.special_tokens:
+            known = ", ".join(tokenizer.special_tokens) or "none"
+            raise TrainingError(f"--begin and --stop must be special tokens of the run ({known}), got {name!r}")
+    stops = {tokenizer.special_tokens[name] for name in arguments.stop}
+    ids = [tokenizer.special_tokens[arguments.begin], *tokenizer.encode(arguments.prompt)]
+    sampling = model.Sampling(arguments.temperature, arguments.top_k, arguments.top_p)
+    decoder = StreamingDecoder(tokenizer)
+    print(arguments.prompt, end="", flush=True)
+    drawn = model.stream(
+        weights.params,
+        weights.config.model,
+        ids,
+        arguments.max_new_tokens,
+        sampling,
+        seed=arguments.seed,
+        stop_ids=stops,
+    )
+    for token in drawn:
+        if token not in stops:
+            print(decoder.feed([token]), end="", flush=True)
+    print(decoder.finish())
+    return 0
