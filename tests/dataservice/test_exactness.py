@@ -158,7 +158,7 @@ class Piece(NamedTuple):
 
 
 PIECES = st.lists(
-    st.builds(Piece, st.floats(0, 1), st.sampled_from([1, 2, 4, 8]), st.integers(0, 2)), min_size=1, max_size=4
+    st.builds(Piece, st.floats(0, 1), st.sampled_from([1, 2, 4, 8]), st.integers(0, 2)), min_size=2, max_size=4
 ).map(sorted)
 
 

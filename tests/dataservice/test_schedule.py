@@ -175,6 +175,15 @@ def test_seeds_epochs_windows_and_buckets_have_orders_of_their_own():
     assert len(set(orders)) == len(orders)
 
 
+def test_buckets_of_nearly_as_many_rows_do_not_begin_alike():
+    schedule = make_schedule(np.array([[400], [401], [402], [403]]), config_of(epochs=2))
+    assert schedule.steps_per_epoch()
+    begins = np.array([[schedule._stream(epoch, bucket, 0, 40, 0) for bucket in range(4)] for epoch in range(2)])
+    lines = begins.reshape(8, 40)
+    # Two random orders of 400 rows have 0.1 of their first 40 places in common.
+    assert max((lines[a] == lines[b]).sum() for a in range(8) for b in range(a)) <= 3
+
+
 def test_grow_brings_short_rows_first_within_every_cycle():
     counts = np.array([[64], [128], [256]])
     schedule = make_schedule(counts, config_of(curriculum="grow-p100", cycles=2, tails="drop"))
