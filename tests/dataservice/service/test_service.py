@@ -25,6 +25,7 @@ from dataservice.__main__ import main
 from dataservice.loader import BatchDataset
 from dataservice.locating import open_store, split_servers
 from dataservice.service.protocol import FileRequest, TokenRequest, parse_request
+from dataservice.service.remote_store import ServedStore
 from dataservice.service.settings import ServerSettings
 from dataservice.statistics import measure
 from dataservice.store.demand import Demand
@@ -52,6 +53,13 @@ def test_a_served_store_gives_the_bits_of_the_local_one(make_store, serve, conne
     ours = held_out_batches(store, config, num_batches_per_bucket=9)
     assert ours
     np.testing.assert_equal(held_out_batches(served, config, num_batches_per_bucket=9), ours)
+
+
+def test_several_batches_of_a_length_come_in_one_call(make_store, serve, connect, monkeypatch):
+    served, calls, read = connect(serve(make_store(LENGTHS)).url), [], ServedStore._read
+    monkeypatch.setattr(ServedStore, "_read", lambda *arguments: calls.append(1) or read(*arguments))
+    num_batches = len(list(BatchDataset(served, config_of(prefetch=0))))
+    assert 0 < len(calls) < num_batches
 
 
 def test_a_growing_store_is_followed_through_its_server(make_store, serve, connect, tmp_path):
