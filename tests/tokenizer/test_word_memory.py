@@ -38,7 +38,7 @@ def test_an_encoder_that_was_interrupted_encodes_again(small_tokenizer, texts, m
     expected = small_tokenizer.encode_batch(texts)
     anew = pickle.loads(pickle.dumps(small_tokenizer))
 
-    def interrupt(*arguments):
+    def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -52,7 +52,7 @@ def test_an_encoder_that_was_interrupted_encodes_again(small_tokenizer, texts, m
 def test_no_thread_waits_for_words_that_another_failed_to_encode(small_tokenizer, texts, monkeypatch):
     anew = pickle.loads(pickle.dumps(small_tokenizer))
 
-    def fail(*arguments):
+    def fail(*arguments, **options):
         raise MemoryError
 
     with monkeypatch.context() as patched:

@@ -1,6 +1,6 @@
 """Texts to token ids through a memory of words: only words not met before are merged."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,17 +8,18 @@ import numpy as np
 from tokenizer.allocation import keep_freed_memory
 from tokenizer.encoding.dropout import make_dropout
 from tokenizer.encoding.pair_ranks import PairRanks
-from tokenizer.encoding.word_encoding import encode_words
+from tokenizer.encoding.word_encoding import Run, encode_words
 from tokenizer.encoding.word_memory import WordMemory
 from tokenizer.ragged import offsets_of
 from tokenizer.splitting.documents import split_documents
 
 __all__ = ["Encoder"]
 
-# Words are looked up in blocks that stay in the second-level cache, and new ones are learnt in larger groups: learning
-# costs by rounds as much as by words.
-BLOCK_CHARACTERS = 250_000
-GROUP_CHARACTERS = 4_000_000
+# Words are looked up in blocks, since large arrays leave the cache; small ones make threads wait for each other. New
+# ones are learnt in groups (which take 4 bytes a word): learning costs by rounds as much as by words.
+BLOCK_CHARACTERS = 1_000_000
+GROUP_CHARACTERS = 32_000_000
+DROPOUT_CHARACTERS = 4_000_000
 MEMORY_BYTES = 64 << 20
 
 
@@ -36,9 +37,9 @@ class Encoder:
         """Encode into (ids, offsets int64[texts + 1]); raises TokenizerError for a lone surrogate."""
         groups = _blocks(texts, GROUP_CHARACTERS)
         if threads == 1:
-            return self._join(map(self._encode_group, groups))
+            return self._join(self._encode_group(group, map) for group in groups)
         with ThreadPoolExecutor(threads) as pool:
-            return self._join(pool.map(self._encode_group, groups))
+            return self._join(self._encode_group(group, pool.map) for group in groups)
 
     def encode_with_dropout(self, texts: Sequence[str], probability: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Encode with BPE-dropout, every word anew: chances come from (seed, number of the text, byte in the text)."""
@@ -46,33 +47,32 @@ class Encoder:
 
     def _drop(self, texts: Sequence[str], probability: float, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         number = 0
-        for group in _blocks(texts, GROUP_CHARACTERS):
+        for group in _blocks(texts, DROPOUT_CHARACTERS):
             words = split_documents(group, self._pattern)
             dropout = make_dropout(probability, seed, words.starts[words.document_words], number)
             ids, offsets = encode_words(words.data, words.starts, self._ranks, dropout)
             yield ids.astype(self._dtype), offsets[words.document_words]
             number += len(group)
 
-    def _encode_group(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        if self._memory.num_bytes > MEMORY_BYTES:  # other threads go on with the old one until their group ends
+    def _encode_group(self, texts: Sequence[str], run: Run) -> tuple[np.ndarray, np.ndarray]:
+        if self._memory.num_bytes > MEMORY_BYTES:  # who else encodes goes on with the old one until the group ends
             self._memory = WordMemory(self._ranks, self._dtype)
-        memory = self._memory
         try:
-            return self._encode_with(memory, texts)
+            return self._encode_with(self._memory, texts, run)
         except BaseException:  # what is half learnt is of no use
             self._memory = WordMemory(self._ranks, self._dtype)
             raise
 
-    def _encode_with(self, memory: WordMemory, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        numbers, num_words = [], []
-        for block in _blocks(texts, BLOCK_CHARACTERS):
+    def _encode_with(self, memory: WordMemory, texts: Sequence[str], run: Run) -> tuple[np.ndarray, np.ndarray]:
+        def identify(block: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
             words = split_documents(block, self._pattern)
-            numbers.append(memory.identify(words))
-            num_words.append(np.diff(words.document_words))
-        ids, offsets = memory.take_ids(np.concatenate(numbers))
-        return ids, offsets[offsets_of(np.concatenate(num_words))]
+            return memory.identify(words), words.document_words
 
-    def _join(self, parts: Iterator[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+        numbers, documents = zip(*run(identify, _blocks(texts, BLOCK_CHARACTERS)), strict=True)
+        known = memory.learn(numbers, run)
+        return self._join(run(known.take, numbers, documents))
+
+    def _join(self, parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
         ids, lengths = [np.empty(0, self._dtype)], [np.empty(0, np.int64)]
         for part_ids, offsets in parts:
             ids.append(part_ids)

@@ -9,7 +9,9 @@ Words of about the same length share a matrix. Those longer than ``LONG_WORD`` b
 BPE-dropout (Provilkov et al. 2020, Algorithm 1) leaves pairs out of a round at random.
 """
 
+from collections.abc import Callable, Iterable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +20,10 @@ from tokenizer.encoding.long_words import encode_long_words
 from tokenizer.encoding.pair_ranks import NO_RANK, NO_SYMBOL, PairRanks
 from tokenizer.ragged import offsets_of, take_rows
 
-__all__ = ["encode_words"]
+__all__ = ["Run", "encode_words"]
+
+Run = Callable[..., Iterable[Any]]
+"""As `map`: calls a function for every item, and gives the results in order."""
 
 NUM_BYTES = 256
 LONG_WORD = 255
@@ -33,7 +38,7 @@ FEW_WORDS = 1 << 10
 
 
 def encode_words(
-    data: np.ndarray, offsets: np.ndarray, ranks: PairRanks, dropout: Dropout | None = None
+    data: np.ndarray, offsets: np.ndarray, ranks: PairRanks, dropout: Dropout | None = None, run: Run = map
 ) -> tuple[np.ndarray, np.ndarray]:
     """Encode words into token ids.
 
@@ -42,6 +47,7 @@ def encode_words(
         offsets: int64[words + 1], word i is ``data[offsets[i] : offsets[i + 1]]``, not empty.
         ranks: The merges; merge r makes token 256 + r.
         dropout: Leaves pairs out, but for words longer than LONG_WORD, whose rounds would take too long.
+        run: `map`, or that of several threads.
 
     Returns:
         (ids, offsets): int32 token ids of all words, and int64[words + 1] where each word's begin.
@@ -49,22 +55,21 @@ def encode_words(
     lengths = np.diff(offsets)
     order, bounds = _group(lengths)
     byte_ranks = ranks.find_bytes(data)
-    ids, sizes = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-    for words in np.split(order, bounds):
-        if len(words) == 0:
-            continue
+
+    def encode(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if lengths[words[0]] > LONG_WORD:
-            long_ids, long_offsets = encode_long_words(*take_rows(data, offsets, words), ranks)
-            ids.append(long_ids)
-            sizes.append(np.diff(long_offsets))
-        else:
-            matrix = _Matrix(data, byte_ranks, offsets[words], lengths[words], ranks, dropout)
-            matrix.merge()
-            ids.append(matrix.ids())
-            sizes.append(matrix.sizes())
+            ids, id_offsets = encode_long_words(*take_rows(data, offsets, words), ranks)
+            return ids, np.diff(id_offsets)
+        matrix = _Matrix(data, byte_ranks, offsets[words], lengths[words], ranks, dropout)
+        matrix.merge()
+        return matrix.ids(), matrix.sizes()
+
+    encoded = list(run(encode, (words for words in np.split(order, bounds) if len(words))))
+    ids = np.concatenate([np.empty(0, np.int32), *(ids for ids, _ in encoded)])
+    sizes = np.concatenate([np.empty(0, np.int64), *(sizes for _, sizes in encoded)])
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
-    return take_rows(np.concatenate(ids), offsets_of(np.concatenate(sizes)), places)
+    return take_rows(ids, offsets_of(sizes), places)
 
 
 def _group(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -96,16 +101,19 @@ class _Matrix:
     ) -> None:
         self._ranks = ranks
         self._num_words = len(starts)
-        beyond = int(lengths.max())
-        rows = np.arange(beyond + 1, dtype=np.int32)[:, None]
-        is_inside, has_next = rows < lengths, rows + 1 < lengths
-        at = np.where(is_inside, starts + rows, 0)  # (rows, words): the byte of each cell
-        self._dropout = dropout and Dropout(dropout.probability, dropout.keys[at[:-1]])
-        self._keys = np.where(has_next, byte_ranks[at] << ROW_BITS | rows, NO_KEY)
-        self._symbols = np.where(is_inside, data[at], NO_SYMBOL).reshape(-1)
-        self._nexts = np.where(has_next, rows + 1, beyond).astype(np.uint8).reshape(-1)
-        self._previous = np.repeat(np.roll(rows, 1).astype(np.uint8), len(starts))
-        self._previous[: len(starts)] = beyond
+        beyond = np.uint8(lengths.max())
+        rows = np.arange(int(beyond) + 1, dtype=np.uint8)[:, None]
+        is_inside, has_next = rows < lengths, rows < lengths - 1
+        at = starts + rows  # (rows, words): the byte of each cell, or one of another word
+        self._dropout = dropout and Dropout(dropout.probability, dropout.keys.take(at[:-1], mode="clip"))
+        self._keys = byte_ranks.take(at, mode="clip")
+        self._keys <<= ROW_BITS
+        self._keys |= rows
+        np.copyto(self._keys, NO_KEY, where=~has_next)
+        self._symbols = data.take(at, mode="clip").astype(np.int32).reshape(-1)
+        np.copyto(self._symbols, NO_SYMBOL, where=~is_inside.reshape(-1))
+        self._nexts = np.where(has_next, rows + np.uint8(1), beyond).reshape(-1)
+        self._previous = np.repeat(np.roll(rows, 1), len(starts))
 
     def merge(self) -> None:
         """Merge until no word has a pair that is merged, or with dropout none that is offered."""

@@ -64,10 +64,10 @@ def classify(data: bytes, raw: np.ndarray, maps: ClassMaps) -> tuple[np.ndarray,
 
     `raw` (uint8) is `data` with at least three more bytes.
     """
+    classes = np.frombuffer(data.translate(maps.of_bytes, _CONTINUATIONS), np.uint8)
     if data.isascii():
-        return np.frombuffer(data.translate(maps.of_bytes), np.uint8), _ASCII
-    places = find_places(raw[: len(data)])
-    classes = np.frombuffer(data.translate(maps.of_bytes, _CONTINUATIONS), np.uint8).copy()
+        return classes, _ASCII
+    places, classes = find_places(raw[: len(data)]), classes.copy()
     classes[places.wide] = maps.of_code_points[_code_points(raw, places.wide_bytes)]
     return classes, places
 
