@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-ray check clean
+.PHONY: demo test test-slow test-ray test-remote check clean
 
 demo: .venv/installed
 	$(BIN)/python train.py
@@ -16,6 +16,10 @@ test-slow: .venv/installed-dev
 test-ray: .venv/installed-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,ray]"
 	$(BIN)/python -m pytest tests/dataservice/test_ray_tasks.py
+
+test-remote: .venv/installed-dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[remote-tests]"
+	$(BIN)/python -m pytest tests/dataservice/test_s3.py
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .
