@@ -83,7 +83,7 @@ class ServedStore(MirroredStore):
     """A `Store` whose rows come from servers; everything else is that of its mirror."""
 
     mirrors_tokens = False
-    bytes_at_once = PART_BYTES
+    bytes_at_once = PARTS_AT_ONCE * PART_BYTES
 
     @classmethod
     def connect(
