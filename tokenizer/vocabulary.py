@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,11 @@ class Tokenizer:
             return self.encode_ordinary(text)
         longest_first = sorted(allowed_special, key=len, reverse=True)
         pieces = re.split("(" + "|".join(map(re.escape, longest_first)) + ")", text)
-        ids, offsets = self.encode_batch(pieces[::2])
+        try:
+            ids, offsets = self.encode_batch(pieces[::2])
+        except TokenizerError:  # the same fault, by its place in the whole text
+            self.encode_ordinary(text)
+            raise
         encoded = ids[: offsets[1]].tolist()
         for index, name in enumerate(pieces[1::2], 1):
             encoded.append(self.special_tokens[name])
@@ -200,15 +204,21 @@ class Tokenizer:
 
         With ``dropout`` (BPE-dropout), every merge is passed over with that probability, so that a model sees the same
         words in many pieces; what is drawn depends on the seed, the number of the text and the place in it. Words of
-        more than 256 bytes are left as they are.
+        256 bytes and more are left as they are.
 
         ``ids`` is uint16 (uint32 for more than 65,536 tokens), ``offsets`` int64[texts + 1]: text i has
         ``ids[offsets[i] : offsets[i + 1]]``. Raises TokenizerError for a lone surrogate.
         """
-        if isinstance(texts, str | bytes) or not all(isinstance(text, str) for text in texts):
+        if isinstance(texts, str | bytes | Mapping | Set) or not isinstance(texts, Iterable):
+            raise TokenizerError(f"texts must be strings in a sequence, got {_shown(texts)}; make a list of it")
+        texts = texts if isinstance(texts, Sequence) else list(texts)
+        if not all(isinstance(text, str) for text in texts):
             raise TokenizerError(f"texts must be strings in a sequence, got {_shown(texts)}")
-        if not 0 <= dropout <= 1:
-            raise TokenizerError(f"dropout must be from 0 to 1, got {dropout}")
+        if not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
+            raise TokenizerError(f"dropout must be a number from 0 to 1, got {dropout!r}")
+        for name, value in (("threads", threads), ("seed", seed)):
+            if not isinstance(value, int | np.integer):
+                raise TokenizerError(f"{name} must be a whole number, got {value!r}")
         if threads < 1:
             raise TokenizerError(f"threads must be at least 1, got {threads}")
         if dropout:

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -22,6 +23,8 @@ DOCUMENTS = st.lists(
     st.tuples(st.text("ab 1é\n", max_size=20), st.sampled_from(["r", "s", ""]), st.sampled_from(["x", "y", ""])),
     max_size=12,
 )
+
+ROOT = Path(__file__).parents[2]
 
 
 def tables(counts):
@@ -107,7 +110,7 @@ def test_the_first_faulty_batch_is_named_whoever_finds_it(monkeypatch):
     monkeypatch.setattr(counting, "_BATCH_CHARACTERS", 100)
     documents = [(f"a word, {number} times " + "\ud800" * (number > 50), "r", "l") for number in range(200)]
     for processes in (1, 2, 3):
-        with pytest.raises(TokenizerError, match=r"lone surrogate U\+D800 at character 17 of document 1;"):
+        with pytest.raises(TokenizerError, match=r"lone surrogate U\+D800 at character 17 of document 51;"):
             count_words(documents, "gpt4", processes=processes)
 
 
@@ -127,8 +130,8 @@ def test_a_process_that_is_killed_is_told_in_a_line(monkeypatch):
     def documents():
         for number in range(100):
             if number == 50:
-                started[0].kill()
-                started[0].wait()
+                started[0].process.kill()
+                started[0].process.wait()
             yield "a long word " * 10, "r", "l"
 
     with pytest.raises(TokenizerError, match=r"counting process must last until it is done, got exit status -9;"):
@@ -144,7 +147,7 @@ def test_documents_that_cannot_be_read_end_all_processes(monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         count_words(documents(), "gpt4", processes=3)
-    assert len(started) == 2 and all(process.returncode is not None for process in started)
+    assert len(started) == 2 and all(worker.process.returncode is not None for worker in started)
 
 
 def test_a_program_without_a_main_guard_may_count_in_processes(tmp_path):
@@ -223,3 +226,65 @@ def test_a_limit_gives_the_same_words_for_any_number_of_processes(monkeypatch):
             limited = count_words(documents, "gpt4", max_words=40, processes=processes)
             assert_same(limited, alone)
             assert limited.left_out == alone.left_out
+
+
+class Name(str):
+    """A class that no other process knows."""
+
+
+def test_texts_of_classes_of_the_callers_are_counted_as_texts():
+    documents = [(Name(f"def name_{number}"), Name("repository"), Name("python")) for number in range(50)]
+    plain = [tuple(map(str.__str__, document)) for document in documents]
+    assert_same(count_words(documents, "gpt4", processes=2), count_words(plain, "gpt4"))
+
+
+def test_a_process_may_print_and_a_pattern_may_be_long(tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text("print('hello from the site')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(counting, "_BATCH_CHARACTERS", 100)
+    pattern = "|".join(f"word{number}x" for number in range(20_000)) + r"|\w+|\W"
+    documents = [(f"word{number}x and more", "r", "l") for number in range(100)]
+    assert_same(count_words(documents, pattern, processes=2), count_words(documents, pattern))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to end processes")
+def test_no_process_outlives_its_parent_even_in_a_slow_expression(tmp_path):
+    program = (
+        "import sys, tokenizer.counting.processes as processes, tokenizer.counting.counts as counting\n"
+        "counting._BATCH_CHARACTERS, start = 10, processes._start_worker\n"
+        "def shown(pattern):\n"
+        "    worker = start(pattern); print(worker.process.pid, flush=True); return worker\n"
+        "processes._start_worker = shown\n"
+        "documents = (('a' * 40 + 'c', 'r', 'l') for _ in range(9))\n"
+        "counting.count_words(documents, '(?:a|aa)+b|.', processes=2)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=ROOT)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    time.sleep(1)  # until it is in the expression; no matter if it is not
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 60
+    while _lives(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _lives(worker)
+
+
+def _lives(process):
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_a_changed_folder_does_not_lead_processes_astray(tmp_path):
+    program = (
+        "import sys, os; sys.path.insert(0, ''); from tokenizer.counting.counts import count_words\n"
+        f"os.chdir({str(tmp_path)!r})\n"
+        "print(len(count_words([('a b', 'r', 'l')] * 9, 'gpt4', processes=2).counts))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", program]
+    output = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert output.stdout == "2\n"

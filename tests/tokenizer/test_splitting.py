@@ -110,3 +110,9 @@ def test_a_faulty_expression_is_refused_in_one_line():
     with pytest.raises(TokenizerError, match="pattern must be one of") as error:
         split_documents(["a"], "(")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("pattern", ["a\ud800", "(?:" * 5000 + "a" + ")" * 5000, b"abc", None, 3])
+def test_what_is_no_expression_is_refused_in_a_line(pattern):
+    with pytest.raises(TokenizerError, match=r"^pattern must be [^\n]*$"):
+        split_documents(["a"], pattern)

@@ -203,3 +203,40 @@ def test_what_is_no_text_is_refused(small_tokenizer):
     for texts in ("letters", b"bytes", ["a", 1]):
         with pytest.raises(TokenizerError, match="texts must be strings in a sequence, got "):
             small_tokenizer.encode_batch(texts)
+
+
+def test_a_faulty_text_is_named_by_its_number_in_the_whole_batch(small_tokenizer, monkeypatch):
+    monkeypatch.setattr(encoding, "BLOCK_CHARACTERS", 20)
+    monkeypatch.setattr(encoding, "GROUP_CHARACTERS", 100)
+    monkeypatch.setattr(encoding, "DROPOUT_CHARACTERS", 50)
+    texts = ["some words"] * 45 + ["x\ud800"] + ["more"] * 20
+    for options in ({}, {"threads": 3}, {"dropout": 0.1}):
+        with pytest.raises(TokenizerError, match="at character 1 of document 45;"):
+            small_tokenizer.encode_batch(texts, **options)
+    with pytest.raises(TokenizerError, match="at character 7 of document 0;"):
+        small_tokenizer.encode("a<eod>b\ud800", allowed_special={"<eod>"})
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "line"),
+    [
+        ({"a": 1}, {}, "texts must be strings in a sequence"),
+        ({"a", "b"}, {}, "texts must be strings in a sequence"),
+        (None, {}, "texts must be strings in a sequence, got None"),
+        ([None], {}, "texts must be strings in a sequence"),
+        (["a"], {"threads": "2"}, "threads must be a whole number, got '2'"),
+        (["a"], {"threads": 2.5}, "threads must be a whole number, got 2.5"),
+        (["a"], {"seed": None}, "seed must be a whole number, got None"),
+        (["a"], {"dropout": "0.1"}, "dropout must be a number from 0 to 1, got '0.1'"),
+    ],
+)
+def test_arguments_of_other_types_are_refused_in_a_line(small_tokenizer, texts, options, line):
+    with pytest.raises(TokenizerError, match=line):
+        small_tokenizer.encode_batch(texts, **options)
+
+
+def test_any_iterable_of_texts_is_encoded(small_tokenizer):
+    expected = small_tokenizer.encode_batch(["a b", "c"])
+    for texts in (iter(["a b", "c"]), map(str, ["a b", "c"]), ("a b", "c")):
+        for ours, theirs in zip(small_tokenizer.encode_batch(texts), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)

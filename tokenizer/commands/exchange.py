@@ -8,6 +8,9 @@ from tokenizer.options import OptionParser, add_option
 
 __all__ = ["add_commands"]
 
+WHOLE_TEXT = "(?s).+"
+"""What splits nothing, for a library that takes no empty expression."""
+
 
 def add_commands(parser: OptionParser) -> None:
     """Add ``export`` and ``import``."""
@@ -43,7 +46,7 @@ def _export(options: argparse.Namespace) -> int:
     match options.format:
         case "tiktoken":
             content = export_tiktoken(tokenizer)
-            pattern, specials = tokenizer.pattern, tokenizer.special_tokens
+            pattern, specials = tokenizer.pattern or WHOLE_TEXT, tokenizer.special_tokens
             rest = f"ranks; tiktoken wants the pattern {pattern!r} and special tokens {specials}"
         case "gguf":
             content, rest = export_gguf(tokenizer), f"{tokenizer.vocab_size} tokens for llama.cpp"

@@ -91,7 +91,7 @@ class Counter:
             self._number_source(repository, language, batch.number) for _, repository, language in batch.documents
         ]
         self.num_characters += batch.num_characters
-        split = split_documents(texts, self._pattern)
+        split = split_documents(texts, self._pattern, first=batch.first)
         words = self._identify(split.data, split.starts, batch.number)
         np.add.at(self._counts, words, 1)
         of_words = np.repeat(np.array(sources, np.int64), np.diff(split.document_words))

@@ -51,19 +51,24 @@ def count_words(
 
 def _batches(documents: Iterable[Sequence[str]]) -> Iterator[Batch]:
     """Group documents, in order, into batches of at least _BATCH_CHARACTERS, fewer where a period ends."""
-    number, period = 0, 0
+    number, period, first = 0, 0, 0
     held, size, period_size = [], 0, 0
     for document in documents:
-        held.append((document[0], document[1], document[2]))
+        held.append((_plain(document[0]), _plain(document[1]), _plain(document[2])))
         size += len(document[0])
         period_size += len(document[0])
         is_last = period_size >= _PERIOD_CHARACTERS
         if is_last or size >= _BATCH_CHARACTERS or len(held) >= _BATCH_CHARACTERS:
-            yield Batch(number, period, size, held)
-            number, held, size = number + 1, [], 0
+            yield Batch(number, period, first, size, held)
+            number, first, held, size = number + 1, first + len(held), [], 0
             period, period_size = (period + 1, 0) if is_last else (period, period_size)
     if held:
-        yield Batch(number, period, size, held)
+        yield Batch(number, period, first, size, held)
+
+
+def _plain(text: str) -> str:
+    """A text whose class is `str` itself: other processes may not have a class of the caller's."""
+    return text if type(text) is str else str.__str__(text)
 
 
 def _reported(batches: Iterable[Batch], progress: Progress | None) -> Iterator[Batch]:

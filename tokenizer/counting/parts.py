@@ -16,6 +16,8 @@ class Batch(NamedTuple):
     """Rises with their place in the corpus."""
     period: int
     """Counts the times before it that words may have been forgotten."""
+    first: int
+    """Documents before it."""
     num_characters: int
     documents: list[tuple[str, str, str]]
     """Text, repository and language."""

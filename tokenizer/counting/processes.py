@@ -12,7 +12,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import BinaryIO, NamedTuple
 
 from tokenizer.counting.counter import Counter
 from tokenizer.counting.parts import Batch, Failure, Part
@@ -22,7 +24,13 @@ __all__ = ["count_together", "start_workers"]
 
 Batches = SimpleQueue[Batch | None]
 """Those that wait for whoever is free, then None for each worker."""
-Worker = subprocess.Popen[bytes]
+
+
+class Worker(NamedTuple):
+    """A process, and where its answers come from: not its standard output, to which anything may be printed."""
+
+    process: subprocess.Popen[bytes]
+    replies: BinaryIO
 
 
 @contextmanager
@@ -31,25 +39,40 @@ def start_workers(pattern: str, number: int) -> Iterator[list[Worker]]:
     with ExitStack() as stack:
         workers = []
         for _ in range(number):
-            workers.append(stack.enter_context(_start_worker(pattern)))
-            stack.callback(workers[-1].kill)  # it holds nothing that would be left behind
+            worker = _start_worker(pattern)
+            stack.enter_context(worker.replies)
+            stack.enter_context(worker.process)
+            stack.callback(worker.process.kill)  # it holds nothing that would be left behind
+            workers.append(worker)
         yield workers
 
 
 def _start_worker(pattern: str) -> Worker:
-    path = [str(folder) for folder in sys.path]
-    program = f"import sys; sys.path[:] = {path!a}; from tokenizer.counting.worker import serve; serve({pattern!a})"
+    # First the place of this package: that of a relative entry is another one when the folder was changed since.
+    path = [str(Path(__file__).parents[2]), *map(str, sys.path)]
+    reading, writing = os.pipe()
+    program = f"import sys; sys.path[:] = {path!a}; from tokenizer.counting.worker import serve; serve({writing})"
     # Ctrl-C, which the terminal sends to every process, must not reach it: it ends with us.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", program],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[writing],
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # threads that nothing here uses take time to start
         )
+    except BaseException:
+        os.close(reading)
+        raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(writing)
+    with suppress(BrokenPipeError):  # it has ended: that is told when its part is asked for
+        assert process.stdin is not None
+        pickle.dump(pattern, process.stdin)
+        process.stdin.flush()
+    return Worker(process, os.fdopen(reading, "rb"))
 
 
 def count_together(batches: Iterable[Batch], total: Counter, workers: Sequence[Worker]) -> None:
@@ -71,7 +94,7 @@ def count_together(batches: Iterable[Batch], total: Counter, workers: Sequence[W
             replies = [own, *(future.result() for future in futures)]
         except BaseException:
             for worker in workers:
-                worker.kill()
+                worker.process.kill()
                 queue.put(None)
             raise
     failures = [reply for reply in replies if isinstance(reply, Failure)]
@@ -84,23 +107,24 @@ def count_together(batches: Iterable[Batch], total: Counter, workers: Sequence[W
 
 def _feed(worker: Worker, queue: Batches) -> Part | Failure:
     """Let a worker count what there is in the queue, up to a None, and return what it says then."""
-    assert worker.stdin is not None and worker.stdout is not None
+    stdin = worker.process.stdin
+    assert stdin is not None
     try:
         while True:
             batch = queue.get()
             # In one write: after each, this thread waits for the interpreter.
-            worker.stdin.write(pickle.dumps(batch, pickle.HIGHEST_PROTOCOL))
-            worker.stdin.flush()
+            stdin.write(pickle.dumps(batch, pickle.HIGHEST_PROTOCOL))
+            stdin.flush()
             if batch is None:
                 break
     except BrokenPipeError:  # it has ended: why is to be read
         with suppress(BrokenPipeError):
-            worker.stdin.close()
+            stdin.close()
     try:
-        return pickle.load(worker.stdout)
-    except (EOFError, pickle.UnpicklingError):
+        return pickle.load(worker.replies)
+    except EOFError:
         raise TokenizerError(
-            f"a counting process must last until it is done, got exit status {worker.wait()}; "
+            f"a counting process must last until it is done, got exit status {worker.process.wait()}; "
             "where memory is short, fewer processes take less"
         ) from None
 

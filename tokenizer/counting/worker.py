@@ -1,7 +1,9 @@
 """What a process of `processes` does: count batches that come in, and give a part when asked."""
 
+import ctypes
 import os
 import pickle
+import signal
 import sys
 
 from tokenizer.counting.counter import Counter
@@ -11,11 +13,17 @@ from tokenizer.errors import TokenizerError
 __all__ = ["serve"]
 
 
-def serve(pattern: str) -> None:
-    """Read batches from stdin; write a part to stdout for each None, or a failure, which is the end."""
-    # What libraries may print goes to stderr.
-    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+PR_SET_PDEATHSIG = 1
+
+
+def serve(descriptor: int) -> None:
+    """Read the pattern and batches from stdin; write a part for each None, or a failure, which is the end."""
+    _end_with_parent()
+    requests, replies = sys.stdin.buffer, os.fdopen(descriptor, "wb")
+    try:
+        pattern = pickle.load(requests)
+    except EOFError:
+        return
     counter = Counter(pattern)
     while True:
         try:
@@ -34,3 +42,9 @@ def serve(pattern: str) -> None:
         replies.flush()
         if isinstance(reply, Failure):
             return
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to kill this process when who started it has ended, even in the middle of an expression."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))

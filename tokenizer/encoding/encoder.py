@@ -37,35 +37,35 @@ class Encoder:
         """Encode into (ids, offsets int64[texts + 1]); raises TokenizerError for a lone surrogate."""
         groups = _blocks(texts, GROUP_CHARACTERS)
         if threads == 1:
-            return self._join(self._encode_group(group, map) for group in groups)
+            return self._join(self._encode_group(first, group, map) for first, group in groups)
         with ThreadPoolExecutor(threads) as pool:
-            return self._join(self._encode_group(group, pool.map) for group in groups)
+            return self._join(self._encode_group(first, group, pool.map) for first, group in groups)
 
     def encode_with_dropout(self, texts: Sequence[str], probability: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Encode with BPE-dropout, every word anew: chances come from (seed, number of the text, byte in the text)."""
         return self._join(self._drop(texts, probability, seed))
 
     def _drop(self, texts: Sequence[str], probability: float, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        number = 0
-        for group in _blocks(texts, DROPOUT_CHARACTERS):
-            words = split_documents(group, self._pattern)
-            dropout = make_dropout(probability, seed, words.starts[words.document_words], number)
+        for first, group in _blocks(texts, DROPOUT_CHARACTERS):
+            words = split_documents(group, self._pattern, first=first)
+            dropout = make_dropout(probability, seed, words.starts[words.document_words], first)
             ids, offsets = encode_words(words.data, words.starts, self._ranks, dropout)
             yield ids.astype(self._dtype), offsets[words.document_words]
-            number += len(group)
 
-    def _encode_group(self, texts: Sequence[str], run: Run) -> tuple[np.ndarray, np.ndarray]:
+    def _encode_group(self, first: int, texts: Sequence[str], run: Run) -> tuple[np.ndarray, np.ndarray]:
         if self._memory.num_bytes > MEMORY_BYTES:  # who else encodes goes on with the old one until the group ends
             self._memory = WordMemory(self._ranks, self._dtype)
         try:
-            return self._encode_with(self._memory, texts, run)
+            return self._encode_with(self._memory, first, texts, run)
         except BaseException:  # what is half learnt is of no use
             self._memory = WordMemory(self._ranks, self._dtype)
             raise
 
-    def _encode_with(self, memory: WordMemory, texts: Sequence[str], run: Run) -> tuple[np.ndarray, np.ndarray]:
-        def identify(block: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-            words = split_documents(block, self._pattern)
+    def _encode_with(
+        self, memory: WordMemory, first: int, texts: Sequence[str], run: Run
+    ) -> tuple[np.ndarray, np.ndarray]:
+        def identify(block: tuple[int, Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+            words = split_documents(block[1], self._pattern, first=first + block[0])
             return memory.identify(words), words.document_words
 
         numbers, documents = zip(*run(identify, _blocks(texts, BLOCK_CHARACTERS)), strict=True)
@@ -80,13 +80,13 @@ class Encoder:
         return np.concatenate(ids), offsets_of(np.concatenate(lengths))
 
 
-def _blocks(texts: Sequence[str], num_characters: int) -> Iterator[Sequence[str]]:
-    """Yield the texts in order, in parts of at least `num_characters` (the last may have fewer)."""
+def _blocks(texts: Sequence[str], num_characters: int) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield (texts before, texts) in order, in parts of at least `num_characters` (the last may have fewer)."""
     first, size = 0, 0
     for last, text in enumerate(texts, 1):
         size += len(text)
         if size >= num_characters:
-            yield texts[first:last]
+            yield first, texts[first:last]
             first, size = last, 0
     if first < len(texts):
-        yield texts[first:]
+        yield first, texts[first:]

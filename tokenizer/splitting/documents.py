@@ -38,17 +38,17 @@ _SPLITTERS: dict[str, Splitter] = {
 }
 
 
-def split_documents(texts: Sequence[str], pattern: str) -> Words:
+def split_documents(texts: Sequence[str], pattern: str, *, first: int = 0) -> Words:
     """Split each text by a named pattern (`PATTERNS`) or a regular expression.
 
     >>> split_documents(["ab cd", "", "e"], "gpt4").starts.tolist()
     [0, 2, 5, 6]
 
     Text that an expression does not match becomes words of its own, so decoding always gives the text back. Raises
-    TokenizerError for a lone surrogate and for a faulty expression.
+    TokenizerError for a lone surrogate (which names the document, counted from `first`) and for a faulty expression.
     """
     splitter = _make_splitter(pattern)
-    encoded = [_encode(text, index) for index, text in enumerate(texts)]
+    encoded = [_encode(text, index) for index, text in enumerate(texts, first)]
     offsets = np.concatenate(([0], np.cumsum([len(text) for text in encoded], dtype=np.int64)))
     data = b"".join(encoded)
     starts = []

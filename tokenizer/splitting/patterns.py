@@ -40,6 +40,8 @@ def resolve_pattern(pattern: str) -> str:
 
     Raises TokenizerError when it is no name and no regular expression.
     """
+    if not isinstance(pattern, str):
+        raise TokenizerError(f"pattern must be text, got {pattern!r}; name one of {', '.join(PATTERNS)}")
     expression = PATTERNS.get(pattern, pattern)
     compile_pattern(expression)
     return expression
@@ -60,9 +62,11 @@ def warn_of_engines(pattern: str) -> None:
 def compile_pattern(expression: str) -> regex.Pattern[str]:
     """Return the compiled expression; raises TokenizerError with the position of the fault."""
     try:
+        expression.encode()
         return regex.compile(expression)
-    except regex.error as fault:
+    except (regex.error, RecursionError, UnicodeEncodeError) as fault:
         names = ", ".join(PATTERNS)
+        shown = expression if len(expression) <= 200 else expression[:200] + "..."
         raise TokenizerError(
-            f"pattern must be one of {names} or a regular expression, got {expression!r} ({fault}); mend the expression"
+            f"pattern must be one of {names} or a regular expression, got {shown!r} ({fault}); mend the expression"
         ) from None
