@@ -302,7 +302,8 @@ def test_commands_export_and_import(small_tokenizer, tmp_path, capsys):
     small_tokenizer.save(folder)
     assert main(["export", "--tokenizer", str(folder), "--output", str(ranks)]) == 0
     assert main(["export", "--tokenizer", str(folder), "--output", str(json_file), "--format", "huggingface"]) == 0
-    assert main(["import", str(json_file), "--output", str(tmp_path / "b")]) == 0
+    nameless = json_file.rename(tmp_path / "nameless")
+    assert main(["import", str(nameless), "--output", str(tmp_path / "b")]) == 0
     assert main(["import", str(ranks), "--output", str(tmp_path / "c"), "--special-tokens", "<eod>"]) == 0
     assert Tokenizer.load(tmp_path / "b").fingerprint == small_tokenizer.fingerprint
     assert Tokenizer.load(tmp_path / "c").special_tokens == {"<eod>": 380}

@@ -65,7 +65,7 @@ def _import(options: argparse.Namespace) -> int:
     resolve_pattern(options.pattern)
     replaces = check_output(Path(options.output))
     path, specials = Path(options.file), options.special_tokens
-    if path.is_dir() or path.suffix == ".json":
+    if path.is_dir() or path.suffix == ".json" or _holds_json(path):
         tokenizer = Tokenizer.from_huggingface(path, special_tokens=specials, drop_normalizer=options.drop_normalizer)
     else:
         tokenizer = Tokenizer.from_tiktoken(path, pattern=options.pattern, special_tokens=specials)
@@ -75,3 +75,12 @@ def _import(options: argparse.Namespace) -> int:
         + ", in place of the tokenizer that was there" * replaces
     )
     return 0
+
+
+def _holds_json(path: Path) -> bool:
+    """Whether a file, whatever its name, begins as JSON does; ranks begin with base64."""
+    try:
+        with path.open("rb") as file:
+            return file.read(64).lstrip().startswith(b"{")
+    except OSError:  # told by whoever reads it
+        return False
