@@ -92,7 +92,7 @@ def checked_mixture(mixture: object, lengths: tuple[int, ...]) -> str | dict[int
     for length, tokens in mixture.items():
         if length not in lengths:
             raise DataError(f"data.mixture must name lengths among {known}, got {length!r}; set data.max_length")
-        if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
+        if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 <= tokens < 1 << 62:
             raise DataError(f"data.mixture[{length}] must be a number of tokens, got {tokens!r}; 0 takes none")
     if not any(mixture.values()):
         raise DataError("data.mixture must take some tokens, got none; set data.mixture=natural")

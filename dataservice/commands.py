@@ -35,6 +35,8 @@ def run_prepare(arguments: argparse.Namespace) -> int:
     from tokenizer import Tokenizer, show_progress
     from tokenizer.corpus import CorpusConfig
 
+    if not arguments.output:
+        raise DataError("--output must be the name of a folder, got an empty one; set --output STORE")
     corpus = take_options(arguments, CorpusConfig, paths=tuple(arguments.paths))
     tokenizer = Tokenizer.load(arguments.tokenizer)
     with show_progress() as progress:

@@ -21,6 +21,10 @@ from dataservice.errors import DataError
 __all__ = ["SEQUENCES", "DataConfig", "SequenceKind"]
 
 
+MOST_CYCLES = 1 << 16
+"""What is known of every cycle of a window is held in memory."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """Settings of the data service; wrong ones raise `DataError` that says how to mend them."""
@@ -126,13 +130,13 @@ class DataConfig:
             ("workers", 0),
             ("window_shards", 0),
             ("ahead_windows", 0),
-            ("cycles", 1),
             ("prefetch", 0),
             ("epochs", 1),
         ):
             check_integer(name, getattr(self, name), least)
         if isinstance(self.store, dict):
             check_weights(self.store)
+        check_integer("cycles", self.cycles, 1, MOST_CYCLES)
         check_integer("cache_bytes", self.cache_bytes, 1)
         check_integer("seed", self.seed, 0, (1 << 63) - 1)
         check_choice("sequences", self.sequences, SEQUENCES)

@@ -1,5 +1,6 @@
 """The loader: a grain dataset whose elements are whole batches, and whose state is a step and two digests."""
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -9,6 +10,7 @@ import numpy as np
 from grain.experimental import ThreadPrefetchDatasetIterator
 
 from dataservice.buckets import Bucket, rows_per_step
+from dataservice.choices import check_integer
 from dataservice.config import DataConfig
 from dataservice.errors import DataError, WaitCancelledError
 from dataservice.identity import open_schedule, prefix_digest, schedule_digest
@@ -73,6 +75,8 @@ class BatchDataset(grain.IterDataset):
         super().__init__()
         self.store = store
         self.config = config
+        check_integer("num_steps", num_steps if num_steps is not None else 0, 0)
+        check_integer("start_step", start_step, 0)
         self.start_step = start_step
         self.end_step = None if num_steps is None else start_step + num_steps
         self.block = block
@@ -109,6 +113,9 @@ class PrefetchIterator(ThreadPrefetchDatasetIterator):
         """End the thread, also one that waits for a window."""
         self._batches.close()
         super().close()
+
+    def __del__(self) -> None:
+        _close_unless_finalizing(self)
 
 
 class BatchIterator(grain.DatasetIterator):
@@ -156,6 +163,9 @@ class BatchIterator(grain.DatasetIterator):
         """Make no more batches; one that waits for a window is given up."""
         self._is_closed = True
         super().close()
+
+    def __del__(self) -> None:
+        _close_unless_finalizing(self)
 
     def _is_cancelled(self) -> bool:
         return self._is_closed or self._dataset.is_stopped()
@@ -217,3 +227,12 @@ class BatchIterator(grain.DatasetIterator):
 
 def _refuse(thing: str, expected: str, got: str, remedy: str) -> None:
     raise DataError(f"{thing} digest of the checkpoint must be {expected[:12]}, got {got[:12]}; {remedy}")
+
+
+def _close_unless_finalizing(
+    iterator: PrefetchIterator | BatchIterator, is_finalizing: Callable[[], bool] = sys.is_finalizing
+) -> None:
+    """Close an iterator that nobody has closed; when Python ends, what closing needs is gone."""
+    if not is_finalizing():
+        with suppress(AttributeError):  # of an iterator that was never made
+            iterator.close()

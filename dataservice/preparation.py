@@ -128,6 +128,8 @@ def make_missing(
     with closing(outcomes) as groups:
         for group in groups:
             prepared = list(set_aside.sift(group))
+            for line in (line for shard in prepared for line in shard.left_out):
+                announce(f"left out: {line}")
             made = next((shard for shard in prepared if shard.seconds), None)
             if made is not None and not is_measured:
                 is_measured = True

@@ -38,13 +38,18 @@ class ShardTask:
     tokens_of: TokenFormat
 
 
+LINES_KEPT = 5
+"""Documents and files that a shard left out and of which it says why."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PreparedShard:
-    """Commit records of a finished shard, and the seconds that it took in this run (0 when it was there)."""
+    """Commit records of a finished shard; the seconds that it took, and what it left out, in this run."""
 
     record: ShardRecord
     held_out: ShardRecord | None
-    seconds: float = 0.0
+    seconds: float = 0.0  # 0 when it was there
+    left_out: tuple[str, ...] = ()  # a line for each of the first
 
 
 def find_prepared(task: ShardTask) -> PreparedShard | None:
@@ -66,14 +71,15 @@ def prepare_shard(task: ShardTask) -> PreparedShard:
     prepared = find_prepared(task)
     if prepared is not None:
         return prepared
-    record, held_out = _write_shard(task)
-    return PreparedShard(record=record, held_out=held_out, seconds=time.perf_counter() - start)
+    skipped: list[str] = []
+    record, held_out = _write_shard(task, skipped)
+    seconds = time.perf_counter() - start
+    return PreparedShard(record=record, held_out=held_out, seconds=seconds, left_out=tuple(skipped[:LINES_KEPT]))
 
 
-def _write_shard(task: ShardTask) -> tuple[ShardRecord, ShardRecord | None]:
+def _write_shard(task: ShardTask, skipped: list[str]) -> tuple[ShardRecord, ShardRecord | None]:
     name, identity = task.shard.name, task.shard.identity
     tokenizer = load_tokenizer(task.store / TOKENIZER_NAME, task.tokens_of.fingerprint)
-    skipped: list[str] = []
     hashes = bytearray()
     with ExitStack() as stack:
         writers = [stack.enter_context(ShardWriter(task.store, name, task.tokens_of))]

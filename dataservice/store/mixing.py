@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dataservice.errors import StoreError
+from dataservice.errors import DataError, StoreError
 from dataservice.store.gathering import group_by_shard
 from dataservice.store.manifest import totals
 from dataservice.store.origin import LocalOrigin
@@ -162,6 +162,9 @@ class _HeldOut(MixedStore):
         return np.zeros(1, np.int64) if self._is_again[shard] else super().documents(shard)
 
 
+MOST_SHARDS = 100_000_000
+
+
 def interleave(tokens: Sequence[np.ndarray], weights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     """Order the shards of stores so that tokens come by weight everywhere.
 
@@ -179,7 +182,13 @@ def interleave(tokens: Sequence[np.ndarray], weights: Sequence[float]) -> tuple[
     """
     sizes = np.array([each.sum() for each in tokens])
     passes = np.array(weights) / sizes
-    passes = passes / passes.min()
+    with np.errstate(over="ignore", divide="ignore"):
+        passes = passes / passes.min()
+    if not (num_shards := sum(passes * list(map(len, tokens)))) <= MOST_SHARDS:
+        raise DataError(
+            f"data.store must mix stores in at most {MOST_SHARDS:,} shards, got {num_shards:.3g} by these weights; "
+            "bring weights nearer to the sizes of the stores"
+        )
     stores, numbers, places = [], [], []
     for store, each in enumerate(tokens):
         wanted = passes[store] * sizes[store]

@@ -11,7 +11,7 @@ from dataservice import Bucket, DataConfig, DataError, buckets, rows_per_step
         ({"max_length": 32}, "data.max_length must be a power of two from 64 .*max_length=64"),
         ({"tokens_per_step": 4096}, "data.tokens_per_step must be .* from 8192 .*tokens_per_step=8192"),
         ({"tokens_per_step": 100_000}, "tokens_per_step=131072"),
-        ({"cycles": 0}, "data.cycles must be a whole number at least 1, got 0"),
+        ({"cycles": 0}, "data.cycles must be a whole number from 1 to 65536, got 0"),
         ({"seed": -1}, "data.seed must be a whole number from 0"),
         ({"prefetch": True}, "data.prefetch must be a whole number at least 0, got True"),
         ({"tails": "keep"}, "data.tails must be one of pack, drop, got 'keep'"),
@@ -42,3 +42,15 @@ def test_buckets_are_longest_first_and_the_packed_one_last():
     assert [rows_per_step(bucket, config) for bucket in buckets(config)] == [2, 4, 8, 8]
     assert not any(bucket.packed for bucket in buckets(DataConfig(tails="drop")))
     assert not any(bucket.packed for bucket in buckets(DataConfig(min_length=1)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"cycles": 10**9}, r"data\.cycles must be a whole number from 1 to 65536"),
+        ({"mixture": {64: 10**30}}, r"data.mixture\[64\] must be a number of tokens"),
+    ],
+)
+def test_numbers_that_no_memory_holds_are_refused(settings, line):
+    with pytest.raises(DataError, match=line):
+        DataConfig(**settings)

@@ -6,12 +6,14 @@ import subprocess
 import sys
 import threading
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dataservice import DataConfig, batches
+from dataservice import DataConfig, DataError, batches
 
+ROOT = Path(__file__).parents[2]
 LENGTHS = [[3, 40, 1, 77, 9, 30], [5, 2, 61, 18, 1, 1, 90], [12, 7, 7, 25, 50, 4]]
 
 
@@ -77,3 +79,21 @@ def test_two_iterators_of_one_dataset_do_not_disturb_each_other(make_store):
     np.testing.assert_equal([next(first), next(first), next(second), next(first)], [*whole[:2], whole[0], whole[2]])
     for iterator in (first, second):
         iterator.close()
+
+
+def test_iterators_that_live_when_python_ends_say_nothing(make_store):
+    store = make_store(LENGTHS)
+    program = (
+        "import pickle, sys; from dataservice import Store, batches\n"
+        "path, config = pickle.load(sys.stdin.buffer); kept = iter(batches(Store.open(path), config)); next(kept)\n"
+        "ended = iter(batches(Store.open(path), config)); list(ended)\n"
+    )
+    command = [sys.executable, "-c", program]
+    given = pickle.dumps((store.path, config_of()))
+    output = subprocess.run(command, input=given, capture_output=True, check=True, cwd=ROOT)
+    assert output.stderr == b""
+
+
+def test_numbers_of_steps_below_zero_are_refused(make_store):
+    with pytest.raises(DataError, match=r"data\.num_steps must be a whole number at least 0, got -1"):
+        batches(make_store(LENGTHS), config_of(), num_steps=-1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataservice import DataConfig, StoreError, batches, held_out_batches, open_store
+from dataservice import DataConfig, DataError, StoreError, batches, held_out_batches, open_store
 from dataservice.__main__ import main
 from dataservice.store.mixing import MixedStore, interleave
 
@@ -113,3 +113,9 @@ def test_a_wrong_mixture_is_one_line(place, message, capsys):
     assert main(["stats", place]) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("weights", [(1e300, 1e-300), (1e12, 1.0)])
+def test_weights_that_would_take_too_many_shards_are_refused(weights):
+    with pytest.raises(DataError, match=r"data\.store must mix stores in at most 100,000,000 shards"):
+        interleave([np.array([10, 10]), np.array([10])], weights)

@@ -261,3 +261,17 @@ def test_writes_that_the_system_refuses_end_in_one_line(corpus, unbroken, tmp_pa
         assert verify(Store.open(output)) == []
     prepare(corpus, TOKENIZER, output, workers=1)
     assert folder_bytes(output) == unbroken
+
+
+def test_what_is_left_out_is_named_with_its_reason(corpus, tmp_path):
+    folder = tmp_path / "corpus"
+    with (folder / "part-001.jsonl").open("a") as file:
+        file.write("no json\n" * 9)
+    with (folder / "part-003.jsonl").open("a") as file:
+        file.write('{"repo": "r"}\n')
+    lines: list[str] = []
+    skipping = replace(corpus, on_error="skip")
+    report = prepare(skipping, TOKENIZER, tmp_path / "store", workers=1, announce=lines.append)
+    named = [line for line in lines if line.startswith("left out: ")]
+    assert report.skipped == 10
+    assert [("part-001" in line, "part-003" in line) for line in named] == [(True, False)] * 5 + [(False, True)]
