@@ -215,7 +215,7 @@ class Tokenizer:
         if not all(isinstance(text, str) for text in texts):
             raise TokenizerError(f"texts must be strings in a sequence, got {_shown(texts)}")
         if not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
-            raise TokenizerError(f"dropout must be a number from 0 to 1, got {dropout!r}")
+            raise TokenizerError(f"dropout must be from 0 to 1, got {dropout!r}")
         for name, value in (("threads", threads), ("seed", seed)):
             if not isinstance(value, int | np.integer):
                 raise TokenizerError(f"{name} must be a whole number, got {value!r}")

@@ -227,7 +227,7 @@ def test_a_faulty_text_is_named_by_its_number_in_the_whole_batch(small_tokenizer
         (["a"], {"threads": "2"}, "threads must be a whole number, got '2'"),
         (["a"], {"threads": 2.5}, "threads must be a whole number, got 2.5"),
         (["a"], {"seed": None}, "seed must be a whole number, got None"),
-        (["a"], {"dropout": "0.1"}, "dropout must be a number from 0 to 1, got '0.1'"),
+        (["a"], {"dropout": "0.1"}, "dropout must be from 0 to 1, got '0.1'"),
     ],
 )
 def test_arguments_of_other_types_are_refused_in_a_line(small_tokenizer, texts, options, line):
