@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-ray test-remote check clean
+.PHONY: demo test test-slow test-ray test-remote test-torch check clean
 
 demo: .venv/installed
 	$(BIN)/python train.py
@@ -20,6 +20,10 @@ test-ray: .venv/installed-dev
 test-remote: .venv/installed-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[remote-tests]"
 	$(BIN)/python -m pytest tests/dataservice/test_s3.py
+
+test-torch: .venv/installed-dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pytest -m peers tests/model/test_huggingface.py tests/training/test_commands.py
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -10,7 +10,6 @@ import numpy as np
 from grain.experimental import ThreadPrefetchDatasetIterator
 
 from dataservice.buckets import Bucket, rows_per_step
-from dataservice.choices import check_integer
 from dataservice.config import DataConfig
 from dataservice.errors import DataError, WaitCancelledError
 from dataservice.identity import open_schedule, prefix_digest, schedule_digest
@@ -75,8 +74,11 @@ class BatchDataset(grain.IterDataset):
         super().__init__()
         self.store = store
         self.config = config
-        check_integer("num_steps", num_steps if num_steps is not None else 0, 0)
-        check_integer("start_step", start_step, 0)
+        for name, value in (("start_step", start_step), ("num_steps", num_steps or 0)):
+            if not isinstance(value, int | np.integer) or value < 0:
+                raise DataError(
+                    f"{name} must be a whole number of steps, at least 0, got {value!r}; steps count from 0"
+                )
         self.start_step = start_step
         self.end_step = None if num_steps is None else start_step + num_steps
         self.block = block

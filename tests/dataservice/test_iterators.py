@@ -94,6 +94,8 @@ def test_iterators_that_live_when_python_ends_say_nothing(make_store):
     assert output.stderr == b""
 
 
-def test_numbers_of_steps_below_zero_are_refused(make_store):
-    with pytest.raises(DataError, match=r"data\.num_steps must be a whole number at least 0, got -1"):
-        batches(make_store(LENGTHS), config_of(), num_steps=-1)
+@pytest.mark.parametrize("name", ["start_step", "num_steps"])
+@pytest.mark.parametrize("value", [-1, 1.5, "2"])
+def test_what_is_no_number_of_steps_is_refused(make_store, name, value):
+    with pytest.raises(DataError, match=f"{name} must be a whole number of steps, at least 0, got {value!r}"):
+        batches(make_store(LENGTHS), config_of(), **{name: value})

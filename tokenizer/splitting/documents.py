@@ -52,9 +52,9 @@ def split_documents(texts: Sequence[str], pattern: str, *, first: int = 0) -> Wo
     offsets = np.concatenate(([0], np.cumsum([len(text) for text in encoded], dtype=np.int64)))
     data = b"".join(encoded)
     starts = []
-    for first, last in _blocks(offsets):
-        base = offsets[first]
-        starts.append(splitter(data[base : offsets[last]], offsets[first : last + 1] - base))
+    for begin, end in _blocks(offsets):
+        base = offsets[begin]
+        starts.append(splitter(data[base : offsets[end]], offsets[begin : end + 1] - base))
         starts[-1] += base
     all_starts = np.concatenate([*starts, offsets[-1:]])
     return Words(np.frombuffer(data, np.uint8), all_starts, np.searchsorted(all_starts, offsets))
