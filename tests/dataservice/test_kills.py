@@ -133,6 +133,7 @@ def test_readers_killed_at_random_moments_log_the_batches_of_an_unbroken_run(
             reader, count = readers.start(), readers.count() + draw.randrange(40)
             # Every other one is killed at any moment, also while it starts, the others at any step.
             while number % 2 and readers.count() < count:
+                assert lives(reader)
                 time.sleep(0.001)
             time.sleep(draw.uniform(0, 0.001 if number % 2 else 0.3))
             os.kill(reader, signal.SIGKILL)
@@ -142,6 +143,13 @@ def test_readers_killed_at_random_moments_log_the_batches_of_an_unbroken_run(
     assert found == digests(store, config, len(found))
     # The last one may have been killed over an index.
     assert len(list((tmp_path / "store").rglob("*.partial"))) <= 1 and verify(store) == []
+
+
+def lives(process: int) -> bool:
+    """Whether it runs: one that ended and is not waited for does not."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def children_of(process: int) -> list[int]:
@@ -159,10 +167,15 @@ def test_readers_and_ingests_killed_while_documents_are_prepared_change_no_bit(o
     readers, draw = open_readers(corpus, config), random.Random(2)
     for number in range(12):
         reader = readers.start()
-        time.sleep(draw.uniform(0, 2))
-        while number == 0 and not children_of(reader):
-            time.sleep(0.01)
-        victim = draw.choice(children_of(reader) if number == 0 else [reader, *children_of(reader)])
+        if number == 0:
+            # Its ingest lives for part of a second: not a moment at random, or there may be none to kill.
+            while not (children := children_of(reader)):
+                assert lives(reader), "the reader ended without an ingest"
+                time.sleep(0.005)
+            victim = draw.choice(children)
+        else:
+            time.sleep(draw.uniform(0, 2))
+            victim = draw.choice([reader, *children_of(reader)])
         with suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
         # Without its ingest a reader ends in one line where it needs a window, or reads what is there to the end.
