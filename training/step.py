@@ -66,7 +66,11 @@ def batch_shapes(recipe: Recipe, bucket: Bucket) -> dict[str, jax.ShapeDtypeStru
 
 def init_state(recipe: Recipe, key: jax.Array) -> State:
     """Initial parameters and optimizer state (traceable; run it under jit with the shardings of `state_shardings`)."""
-    params = model.init_params(recipe.model, recipe.vocab_size, key)
+    return state_of(recipe, model.init_params(recipe.model, recipe.vocab_size, key))
+
+
+def state_of(recipe: Recipe, params: Any) -> State:
+    """The state of a run that starts with these parameters: a fresh optimizer, no step taken (traceable)."""
     return {"params": params, "optimizer": recipe.optimizer.init(params), "step": jnp.zeros((), jnp.int32)}
 
 
@@ -99,6 +103,7 @@ def loss_sums(params: Any, batch: Arrays, recipe: Recipe) -> LossSums:
         mesh=recipe.mesh,
         spec=rows_spec,
         chunk_tokens=recipe.loss_chunk_tokens,
+        soft_cap=recipe.model.logits_soft_cap,
     )
 
 
