@@ -8,14 +8,13 @@ from collections.abc import Sequence
 
 from tokenizer import show_progress
 from training.config import Config, load_config, print_help
+from training.exits import EXIT_BAD_INPUT, EXIT_OK
 from training.run import Run, run_of
 from training.signals import end_on_interrupt
 
-EXIT_OK, EXIT_BAD_INPUT = 0, 2
-
 
 def main(arguments: Sequence[str]) -> int:
-    """Run train.py and return its exit code: 0 done, 2 bad input (one line says what), 128 + signal when stopped."""
+    """Run train.py and return its exit code, one of training/exits.py."""
     if "--help" in arguments or "-h" in arguments:
         print_help()
         return EXIT_OK
@@ -34,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         if not is_user_error(error):
             raise
         print(f"error: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return getattr(error, "exit_code", EXIT_BAD_INPUT)
 
 
 def is_user_error(error: Exception) -> bool:

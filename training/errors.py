@@ -1,8 +1,14 @@
 """What can go wrong in a run that its user can mend."""
 
+from typing import ClassVar
+
+from training.exits import EXIT_BAD_INPUT, EXIT_DIVERGED
+
 
 class TrainingError(ValueError):
     """A run cannot start or go on; the message is one line that says what, where and how to mend it."""
+
+    exit_code: ClassVar[int] = EXIT_BAD_INPUT
 
 
 class ConfigError(TrainingError):
@@ -15,3 +21,5 @@ class CheckpointError(TrainingError):
 
 class NonFiniteError(TrainingError):
     """The loss or the gradient stayed non-finite for too many steps in a row."""
+
+    exit_code = EXIT_DIVERGED
