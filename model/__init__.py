@@ -13,7 +13,7 @@ from model.presets import PRESETS
 if TYPE_CHECKING:
     from model.attention import attend
     from model.counts import count_params, flops_per_token
-    from model.functions import abstract_params, head_weights, hidden_states, init_params, logits
+    from model.functions import abstract_params, cap_logits, head_weights, hidden_states, init_params, logits
     from model.generation import generate, stream
     from model.sampling import Sampling
     from model.sharding import batch_spec, make_mesh, param_shardings
@@ -26,6 +26,7 @@ __all__ = [
     "abstract_params",
     "attend",
     "batch_spec",
+    "cap_logits",
     "count_params",
     "flops_per_token",
     "generate",
@@ -41,7 +42,7 @@ __all__ = [
 _MODULES = {
     "attention": ("attend",),
     "counts": ("count_params", "flops_per_token"),
-    "functions": ("abstract_params", "head_weights", "hidden_states", "init_params", "logits"),
+    "functions": ("abstract_params", "cap_logits", "head_weights", "hidden_states", "init_params", "logits"),
     "generation": ("generate", "stream"),
     "sampling": ("Sampling",),
     "sharding": ("batch_spec", "make_mesh", "param_shardings"),

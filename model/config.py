@@ -6,6 +6,9 @@ from typing import Literal, get_args
 
 from model.errors import ModelError
 
+ADDED_LATER = ("sliding_window", "logits_soft_cap")
+"""Fields that the first checkpoints do not name; a new field belongs here."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LlamaConfig:
@@ -44,6 +47,10 @@ class LlamaConfig:
     """llama3: wavelengths under rope_original_length / this are kept."""
     rope_original_length: int = 8192
     """llama3: context length before stretching, in tokens."""
+    sliding_window: int = 0
+    """Tokens that a query sees in every layer: itself and those before it. 0: all before it."""
+    logits_soft_cap: float = 0.0
+    """Logits are bent to stay within this: cap * tanh(logits / cap). 0: not."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type of the computation; parameters are always float32. auto: float32 on CPU, bfloat16 elsewhere."""
     remat: Literal["none", "dots", "layer"] = "dots"
@@ -58,6 +65,9 @@ class LlamaConfig:
             _require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name), f"set model.{name}")
         for name in ("num_kv_heads", "head_dim", "hidden_dim"):
             _require(getattr(self, name) >= 0, name, "0 (derived) or more", getattr(self, name), f"set model.{name}")
+        window, cap = self.sliding_window, self.logits_soft_cap
+        _require(window >= 0, "sliding_window", "0 (all) or more tokens", window, "set model.sliding_window")
+        _require(0 <= cap < math.inf, "logits_soft_cap", "0 (none) or more", cap, "set model.logits_soft_cap")
         for name in ("norm_epsilon", "rope_base", "rope_factor", "rope_low_frequency_factor"):
             value = getattr(self, name)
             _require(0 < value < math.inf, name, "above 0 and finite", value, f"set model.{name}")
@@ -79,6 +89,16 @@ class LlamaConfig:
         expected = f"a divisor of num_heads {self.num_heads}"
         valid = self.num_heads % self.kv_heads == 0
         _require(valid, "num_kv_heads", expected, self.num_kv_heads, "set model.num_kv_heads")
+
+    def describe(self) -> str:
+        """What a checkpoint must share with the model that reads it, `name=value` after `name=value`.
+
+        Fields that came later are named only where they differ from their default, under which older checkpoints
+        were made: `LlamaConfig().describe()` stays what it was.
+        """
+        named = [field for field in fields(self) if field.name not in ADDED_LATER]
+        named += [field for field in fields(self) if getattr(self, field.name) != field.default and field not in named]
+        return f"LlamaConfig({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in named)})"
 
     @property
     def head_width(self) -> int:

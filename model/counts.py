@@ -13,12 +13,20 @@ def count_params(config: LlamaConfig, vocab_size: int) -> int:
 def flops_per_token(config: LlamaConfig, vocab_size: int, length: int) -> float:
     """Operations a token of a forward and backward pass at `length` (an addition and a multiplication are two).
 
-    Matrix products only, 6 for every weight, the embedding look-up none. A query sees (length + 1) / 2 keys on average,
-    each costing 2 H multiply-adds a head. What remat computes again is not counted (model FLOPs, as MFU wants them).
+    Matrix products only, 6 for every weight, the embedding look-up none. Each key that a query sees costs 2 H
+    multiply-adds a head. What remat computes again is not counted (model FLOPs, as MFU wants them).
     """
     weights = config.num_layers * _layer_matrices(config) + vocab_size * config.dim
-    context = (length + 1) / 2
-    return 6.0 * (weights + config.num_layers * 2 * context * _attention_width(config))
+    return 6.0 * (weights + config.num_layers * 2 * mean_context(config, length) * _attention_width(config))
+
+
+def mean_context(config: LlamaConfig, length: int) -> float:
+    """Keys that a query of a row of `length` tokens sees on average.
+
+    Without a window (length + 1) / 2; with a window of 2, rows of 3 tokens see 1, 2 and 2 keys: 5 / 3.
+    """
+    window = min(config.sliding_window or length, length)
+    return window * (2 * length - window + 1) / (2 * length)
 
 
 def _layer_matrices(config: LlamaConfig) -> int:

@@ -67,6 +67,15 @@ def head_weights(params: Params, config: LlamaConfig) -> Float[Array, "V D"]:
 
 def logits(params: Params, config: LlamaConfig, tokens_BL: Int[Array, "B L"], **options: Any) -> Float[Array, "B L V"]:
     """Float32 logits of the next token; options as for `hidden_states`."""
-    h_BLD = hidden_states(params, config, tokens_BL, **options)
-    head_VD = head_weights(params, config).astype(h_BLD.dtype)
-    return jnp.einsum("BLD,VD->BLV", h_BLD, head_VD, preferred_element_type=jnp.float32)
+    return project_logits(params, config, hidden_states(params, config, tokens_BL, **options))
+
+
+def project_logits(params: Params, config: LlamaConfig, h: Float[Array, "*axes D"]) -> Float[Array, "*axes V"]:
+    """Float32 logits of hidden states."""
+    head_VD = head_weights(params, config).astype(h.dtype)
+    return cap_logits(jnp.einsum("...D,VD->...V", h, head_VD, preferred_element_type=jnp.float32), config.logits_soft_cap)
+
+
+def cap_logits(logits: Float[Array, "*axes V"], cap: float) -> Float[Array, "*axes V"]:
+    """cap * tanh(logits / cap), a bend that keeps them within the cap (https://arxiv.org/abs/2408.00118); 0: none."""
+    return cap * jnp.tanh(logits / cap) if cap else logits

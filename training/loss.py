@@ -7,39 +7,44 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int
 
+from model import cap_logits
+
 LOGITS_BYTES = 2**28
 """Most bytes of float32 logits that are held at once on a device: 256 MiB."""
 
 
 class LossSums(NamedTuple):
-    """Sums over real targets, float32 scalars: negative log-likelihood in nats, squared log-normaliser, count."""
+    """Sums over real targets, float32: negative log-likelihood in nats, squared log-normaliser, count."""
 
-    nll: Float[Array, ""]
-    z: Float[Array, ""]
-    count: Float[Array, ""]
+    nll: Float[Array, "*groups"]
+    z: Float[Array, "*groups"]
+    count: Float[Array, "*groups"]
 
 
 def cross_entropy(
     hidden_BLD: Float[Array, "B L D"],
     head_VD: Float[Array, "V D"],
     targets_BL: Int[Array, "B L"],
-    weights_BL: Float[Array, "B L"],
+    weights_BL: Float[Array, "B L *groups"],
     *,
     mesh: Mesh | None = None,
     spec: PartitionSpec | None = None,
     chunk_tokens: int = 0,
+    soft_cap: float = 0.0,
 ) -> LossSums:
     """Sum the cross-entropy of the targets under softmax(hidden @ head.T), each target times its weight.
 
+    Weights with a third axis are several weightings at once (say, one for each stretch of positions): sums have it too.
+    The logits are bent to stay within `soft_cap` unless it is 0.
     On several devices every device sums over the tokens it holds (`spec`: how rows and sequence lie on the mesh).
     `chunk_tokens` tokens of a device are turned into logits at once (0: chosen from LOGITS_BYTES); chunks are
     recomputed in the backward pass, so that only one chunk's logits ever exist.
     """
     if mesh is None or mesh.size == 1 or spec is None:
-        return _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens)
+        return _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens, soft_cap)
 
     def sums_of_shard(hidden_BLD, head_VD, targets_BL, weights_BL):
-        sums = _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens)
+        sums = _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens, soft_cap)
         return jax.tree.map(lambda x: jax.lax.psum(x, mesh.axis_names), sums)
 
     in_specs = (PartitionSpec(*spec, None), PartitionSpec(), spec, spec)
@@ -60,35 +65,38 @@ def chunk_count(tokens: int, vocab_size: int, chunk_tokens: int) -> int:
     return chunks
 
 
-def _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens: int) -> LossSums:
+def _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens: int, soft_cap: float) -> LossSums:
     tokens = targets_BL.size
     chunks = chunk_count(tokens, head_VD.shape[0], chunk_tokens)
     # C: chunks, T: tokens of a chunk.
     hidden_CTD = hidden_BLD.reshape(chunks, tokens // chunks, hidden_BLD.shape[-1])
     targets_CT = targets_BL.reshape(chunks, -1)
-    weights_CT = weights_BL.reshape(chunks, -1)
+    weights_CT = weights_BL.reshape(chunks, tokens // chunks, *weights_BL.shape[2:])
     if chunks == 1:
-        return _chunk_sums(hidden_CTD[0], head_VD, targets_CT[0], weights_CT[0])
+        return _chunk_sums(hidden_CTD[0], head_VD, targets_CT[0], weights_CT[0], soft_cap)
 
     @jax.checkpoint
     def add_chunk(total: LossSums, chunk) -> tuple[LossSums, None]:
         hidden_TD, targets_T, weights_T = chunk
-        return jax.tree.map(jnp.add, total, _chunk_sums(hidden_TD, head_VD, targets_T, weights_T)), None
+        sums = _chunk_sums(hidden_TD, head_VD, targets_T, weights_T, soft_cap)
+        return jax.tree.map(jnp.add, total, sums), None
 
-    zero = jnp.zeros((), jnp.float32)
+    zero = jnp.zeros(weights_BL.shape[2:], jnp.float32)
     total, _ = jax.lax.scan(add_chunk, LossSums(zero, zero, zero), (hidden_CTD, targets_CT, weights_CT))
     return total
 
 
-def _chunk_sums(hidden_TD, head_VD, targets_T, weights_T) -> LossSums:
+def _chunk_sums(hidden_TD, head_VD, targets_T, weights_T, soft_cap: float) -> LossSums:
     """The head is cast here, inside the chunk, so that its gradient is accumulated over chunks in float32."""
     logits_TV = jnp.einsum("TD,VD->TV", hidden_TD, head_VD.astype(hidden_TD.dtype), preferred_element_type=jnp.float32)
+    logits_TV = cap_logits(logits_TV, soft_cap)
     normalizer_T = jax.nn.logsumexp(logits_TV, axis=-1)
     # A mask instead of a gather: its gradient is elementwise, where a gather's is a scatter.
     is_target_TV = jax.lax.broadcasted_iota(jnp.int32, logits_TV.shape, 1) == targets_T[:, None]
     target_logit_T = jnp.sum(jnp.where(is_target_TV, logits_TV, 0.0), axis=-1)
-    return LossSums(
-        nll=jnp.sum((normalizer_T - target_logit_T) * weights_T),
-        z=jnp.sum(jnp.square(normalizer_T) * weights_T),
-        count=jnp.sum(weights_T),
-    )
+
+    def weigh(values_T: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.expand_dims(values_T, range(1, weights_T.ndim)) * weights_T, axis=0)
+
+    nll_T = normalizer_T - target_logit_T
+    return LossSums(nll=weigh(nll_T), z=weigh(jnp.square(normalizer_T)), count=jnp.sum(weights_T, axis=0))

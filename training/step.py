@@ -12,6 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import model
 from dataservice import Bucket
 from model import LlamaConfig
+from model.rope import segment_positions
 from tokenizer import Tokenizer
 from training.config import Config
 from training.loss import LossSums, cross_entropy
@@ -82,8 +83,8 @@ def abstract_state(recipe: Recipe) -> State:
     return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, shardings)
 
 
-def loss_sums(params: Any, batch: Arrays, recipe: Recipe) -> LossSums:
-    """Cross-entropy sums of a batch."""
+def loss_sums(params: Any, batch: Arrays, recipe: Recipe, weights_BL: jax.Array | None = None) -> LossSums:
+    """Cross-entropy sums of a batch, by default over its real targets."""
     rows, length = batch["inputs"].shape
     rows_spec = model.batch_spec(recipe.mesh, rows, length)
     segments_BL = batch.get("segments")
@@ -99,7 +100,7 @@ def loss_sums(params: Any, batch: Arrays, recipe: Recipe) -> LossSums:
         hidden_BLD,
         model.head_weights(params, recipe.model),
         batch["targets"].astype(jnp.int32),
-        target_weights(batch),
+        target_weights(batch) if weights_BL is None else weights_BL,
         mesh=recipe.mesh,
         spec=rows_spec,
         chunk_tokens=recipe.loss_chunk_tokens,
@@ -149,11 +150,34 @@ def make_train_step(recipe: Recipe) -> Callable[[State, Arrays], tuple[State, di
     return train_step
 
 
+def position_starts(length: int) -> np.ndarray:
+    """int[P]: first positions of the stretches that losses are told apart by.
+
+    >>> position_starts(8)
+    array([0, 1, 2, 4])
+    """
+    return np.array([0] + [2**digit for digit in range((length - 1).bit_length())])
+
+
+def position_weights(batch: Arrays) -> jax.Array:
+    """[B, L, P] float32: the weights of the targets, each in the column of its position within its sequence."""
+    length = batch["targets"].shape[1]
+    starts_P = position_starts(length)
+    segments_BL = batch.get("segments")
+    positions = jnp.arange(length)[None] if segments_BL is None else segment_positions(segments_BL)
+    column_BL = jnp.sum(positions[..., None] >= starts_P, axis=-1) - 1
+    in_column_BLP = column_BL[..., None] == np.arange(len(starts_P))
+    return jnp.where(in_column_BLP, target_weights(batch)[..., None], 0.0)
+
+
 def make_evaluation_step(recipe: Recipe) -> Callable[[Any, Arrays, jax.Array], dict[str, jax.Array]]:
-    """(params, batch, token_lengths int32[V]) -> sums over the batch's real targets: nll (nats), count, bytes."""
+    """(params, batch, token_lengths int32[V]) -> sums over the batch's real targets.
+
+    nll (nats) and count, float32[P], by the stretches of `position_starts`; bytes, int32.
+    """
 
     def evaluation_step(params: Any, batch: Arrays, token_lengths_V: jax.Array) -> dict[str, jax.Array]:
-        sums = loss_sums(params, batch, recipe)
+        sums = loss_sums(params, batch, recipe, position_weights(batch))
         lengths_BL = token_lengths_V[batch["targets"].astype(jnp.int32)]
         real_bytes = jnp.sum(jnp.where(target_weights(batch) > 0, lengths_BL, 0))
         return {"nll": sums.nll, "count": sums.count, "bytes": real_bytes}

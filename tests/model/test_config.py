@@ -18,6 +18,8 @@ from model import LlamaConfig, ModelError
         ({"rope_base": 0.0}, "rope_base must be above 0 and finite, got 0.0; "),
         ({"norm_epsilon": float("nan")}, "norm_epsilon must be above 0 and finite, got nan; "),
         ({"rope_high_frequency_factor": 1.0}, "rope_high_frequency_factor must be above rope_low_frequency_factor 1.0"),
+        ({"sliding_window": -1}, "sliding_window must be 0 (all) or more tokens, got -1; set model.sliding_window"),
+        ({"logits_soft_cap": float("inf")}, "logits_soft_cap must be 0 (none) or more, got inf; "),
         ({"norm": "batch"}, "norm must be rms or layer, got batch; "),
         ({"remat": "some"}, "remat must be none, dots or layer, got some; "),
     ],
@@ -39,6 +41,17 @@ def test_derived_sizes_follow_unless_given():
     assert (config.head_width, config.kv_heads) == (64, 12)
     config = LlamaConfig(dim=768, num_heads=12, num_kv_heads=4, head_dim=32, hidden_dim=100)
     assert (config.head_width, config.kv_heads, config.hidden_width) == (32, 4, 100)
+
+
+def test_checkpoints_made_before_a_field_was_added_name_the_same_model():
+    first = (
+        "LlamaConfig(num_layers=12, dim=768, num_heads=12, num_kv_heads=0, head_dim=0, hidden_dim=0, norm='rms', "
+        "norm_epsilon=1e-05, qk_norm=False, tied_embeddings=False, rope_base=100000.0, rope_scaling='none', "
+        "rope_factor=8.0, rope_low_frequency_factor=1.0, rope_high_frequency_factor=4.0, rope_original_length=8192, "
+        "dtype='auto', remat='dots', attention='auto')"
+    )
+    assert LlamaConfig().describe() == first
+    assert LlamaConfig(sliding_window=8).describe() == first[:-1] + ", sliding_window=8)"
 
 
 def test_settings_can_be_read_without_importing_jax():

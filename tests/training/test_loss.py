@@ -18,10 +18,12 @@ def inputs():
     return hidden, head, targets, weights
 
 
-def reference(hidden, head, targets, weights):
+def reference(hidden, head, targets, weights, soft_cap=np.inf):
     """The sums in float64, one target at a time."""
     nll = z = 0.0
     logits = np.einsum("bld,vd->blv", hidden.astype(np.float64), head.astype(np.float64))
+    if np.isfinite(soft_cap):
+        logits = soft_cap * np.tanh(logits / soft_cap)
     for b in range(B):
         for i in range(L):
             normalizer = np.log(np.sum(np.exp(logits[b, i])))
@@ -34,6 +36,8 @@ def reference(hidden, head, targets, weights):
 def test_sums_equal_float64_reference(inputs, chunk_tokens):
     sums = cross_entropy(*map(jnp.asarray, inputs), chunk_tokens=chunk_tokens)
     np.testing.assert_allclose(np.array(sums), reference(*inputs), rtol=1e-5)
+    capped = cross_entropy(*map(jnp.asarray, inputs), chunk_tokens=chunk_tokens, soft_cap=1.5)
+    np.testing.assert_allclose(np.array(capped), reference(*inputs, soft_cap=1.5), rtol=1e-5)
 
 
 def test_gradient_equals_finite_differences_of_the_reference(inputs):
