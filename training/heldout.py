@@ -1,6 +1,7 @@
-"""Held-out loss by length, bits per byte, and the unigram entropy that a model must beat to have learned anything."""
+"""Held-out loss by length and position, bits per byte, and the unigram entropy that a model must beat."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from dataservice import Bucket
 from training.compilation import CompiledStep, replicated
-from training.metrics import MetricsLog
+from training.metrics import MetricsLog, bucket_name
 from training.placement import place_batch
-from training.step import Recipe, State, batch_shapes
+from training.step import Recipe, State, batch_shapes, position_starts
 
 
 class Evaluator:
@@ -45,20 +46,29 @@ def average(results: Iterable[tuple[Bucket, dict[str, Any]]]) -> dict[str, float
     """Average over real targets.
 
     Args:
-        results: of each batch its bucket and the sums over its real targets: `nll` (nats), `count`, `bytes`.
+        results: of each batch its bucket and the sums over its real targets: `nll` (nats) and `count`, both [P] by the
+            stretches of `position_starts`, and `bytes`.
 
     Returns:
-        held_out_loss (nats per token), held_out_bits_per_byte, and held_out_loss_LENGTH for each bucket with targets
-        (LENGTHp: the bucket of packed tails).
+        held_out_loss (nats per token), held_out_bits_per_byte, held_out_loss_LENGTH for each bucket with targets
+        (LENGTHp: the bucket of packed tails), and held_out_loss_at_START for each stretch of positions within a
+        sequence that starts at 0, 1, 2, 4, ... and ends before the next.
     """
-    sums: dict[Bucket, np.ndarray] = {}
+    by_bucket: defaultdict[Bucket, np.ndarray] = defaultdict(lambda: np.zeros(3))
+    by_start: defaultdict[int, np.ndarray] = defaultdict(lambda: np.zeros(2))
     for bucket, result in results:
-        row = np.array([float(result["nll"]), float(result["count"]), float(result["bytes"])])
-        sums[bucket] = sums.get(bucket, np.zeros(3)) + row
-    nll, count, num_bytes = sum(sums.values(), np.zeros(3))
+        # sums_P2: (stretch, nll and count).
+        sums_P2 = np.stack([result["nll"], result["count"]], axis=-1).astype(np.float64)
+        by_bucket[bucket] += [*sums_P2.sum(axis=0), float(result["bytes"])]
+        for start, sums in zip(position_starts(bucket.length), sums_P2, strict=True):
+            by_start[int(start)] += sums
+    nll, count, num_bytes = sum(by_bucket.values(), np.zeros(3))
     values = {"held_out_loss": nll / count, "held_out_bits_per_byte": nll / math.log(2) / num_bytes}
-    for bucket, (nll, count, _) in sorted(sums.items()):
-        values[f"held_out_loss_{bucket.length}{'p' if bucket.packed else ''}"] = nll / count
+    for bucket, (nll, count, _) in sorted(by_bucket.items()):
+        values[f"held_out_loss_{bucket_name(bucket)}"] = nll / count
+    for start, (nll, count) in sorted(by_start.items()):
+        if count:
+            values[f"held_out_loss_at_{start}"] = nll / count
     return {name: float(value) for name, value in values.items()}
 
 

@@ -4,7 +4,10 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataservice import Bucket
 
 Row = dict[str, Any]
 
@@ -65,6 +68,11 @@ class MetricsLog:
             self._file.close()
         if self._events is not None:
             self._events.close()
+
+
+def bucket_name(bucket: "Bucket") -> str:
+    """The length of a bucket; with a p the bucket of packed tails."""
+    return f"{bucket.length}{'p' if bucket.packed else ''}"
 
 
 def read_rows(path: Path) -> Iterator[Row]:
