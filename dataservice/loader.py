@@ -28,8 +28,9 @@ Batch = dict[str, Any]
 Block = Callable[[Bucket], tuple[slice, slice]]
 """The rows and columns of a bucket's global batch that this process holds."""
 
-# Rows whose order is computed and which are looked up in one call: short calls would cost more than the reading.
-_ROWS_AHEAD = 8192
+# Rows whose order is computed and which are looked up in one call: short calls would cost more than the reading. Of long
+# rows fewer, since nobody needs to know so many hours ahead.
+_ROWS_AHEAD, _TOKENS_AHEAD = 1 << 16, 1 << 26
 
 _STATE_FIELDS = {"step", "data", "schedule"}
 
@@ -218,7 +219,8 @@ class BatchIterator(grain.DatasetIterator):
         if places is None or epoch != position.epoch or not 0 <= at < len(places.shards):
             bucket = self._schedule.buckets[position.bucket]
             # Doubled from one batch on, since every shard that is met for the first time delays the first step.
-            most = max(1, _ROWS_AHEAD // rows_per_step(bucket, self._dataset.config))
+            rows_ahead = min(_ROWS_AHEAD, _TOKENS_AHEAD // bucket.length)
+            most = max(1, rows_ahead // rows_per_step(bucket, self._dataset.config))
             num_batches = self._asked[position.bucket] = min(2 * self._asked.get(position.bucket, 0) or 1, most)
             rows, _ = self._block(bucket)
             places = self._reader.place(position.bucket, self._schedule.rows(position, num_batches)[:, rows])
