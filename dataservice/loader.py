@@ -28,8 +28,8 @@ Batch = dict[str, Any]
 Block = Callable[[Bucket], tuple[slice, slice]]
 """The rows and columns of a bucket's global batch that this process holds."""
 
-# Rows whose order is computed and which are looked up in one call: short calls would cost more than the reading. Of long
-# rows fewer, since nobody needs to know so many hours ahead.
+# Rows whose order is computed and which are looked up in one call: short calls would cost more than the reading. Of
+# long rows fewer, since nobody needs to know hours ahead.
 _ROWS_AHEAD, _TOKENS_AHEAD = 1 << 16, 1 << 26
 
 _STATE_FIELDS = {"step", "data", "schedule"}
