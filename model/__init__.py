@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from model.functions import abstract_params, cap_logits, head_weights, hidden_states, init_params, logits
     from model.generation import generate, stream
     from model.sampling import Sampling
-    from model.sharding import batch_spec, make_mesh, param_shardings
+    from model.sharding import batch_spec, data_axes, make_mesh, mesh_axes, param_shardings, tensor_axes
 
 __all__ = [
     "PRESETS",
@@ -28,6 +28,7 @@ __all__ = [
     "batch_spec",
     "cap_logits",
     "count_params",
+    "data_axes",
     "flops_per_token",
     "generate",
     "head_weights",
@@ -35,8 +36,10 @@ __all__ = [
     "init_params",
     "logits",
     "make_mesh",
+    "mesh_axes",
     "param_shardings",
     "stream",
+    "tensor_axes",
 ]
 
 _MODULES = {
@@ -45,7 +48,7 @@ _MODULES = {
     "functions": ("abstract_params", "cap_logits", "head_weights", "hidden_states", "init_params", "logits"),
     "generation": ("generate", "stream"),
     "sampling": ("Sampling",),
-    "sharding": ("batch_spec", "make_mesh", "param_shardings"),
+    "sharding": ("batch_spec", "data_axes", "make_mesh", "mesh_axes", "param_shardings", "tensor_axes"),
 }
 _OWNERS = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -50,11 +50,12 @@ def _attend_sharded(
     platform: str,
     layout: Layout,
 ) -> jax.Array:
-    """Attention of each device's own queries, keys and values gathered over the axes that split the sequence."""
+    """Attention of each device's own queries and heads, keys and values gathered over the axes of the sequence."""
     axes = layout.sequence_axes
-    spec = PartitionSpec(*(layout.spec or ()))
+    tokens = PartitionSpec(layout.row_axes or None, axes or None)
+    heads = PartitionSpec(*tokens, layout.tensor_axes or None)
 
-    @functools.partial(jax.shard_map, mesh=layout.mesh, in_specs=spec, out_specs=spec)
+    @functools.partial(jax.shard_map, mesh=layout.mesh, in_specs=(heads, heads, heads, tokens), out_specs=heads)
     def attend_local(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array | None) -> jax.Array:
         if not axes:
             return _attend_rows(q, k, v, segments, kernel, platform)

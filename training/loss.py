@@ -1,5 +1,6 @@
 """Next-token cross-entropy, in chunks when the logits would not fit."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int
 
-from model import cap_logits
+from model import cap_logits, data_axes, tensor_axes
 
 LOGITS_BYTES = 2**28
 """Most bytes of float32 logits that are held at once on a device: 256 MiB."""
@@ -36,18 +37,23 @@ def cross_entropy(
 
     Weights with a third axis are several weightings at once (say, one for each stretch of positions): sums have it too.
     The logits are bent to stay within `soft_cap` unless it is 0.
-    On several devices every device sums over the tokens it holds (`spec`: how rows and sequence lie on the mesh).
+    On several devices every device sums over the tokens it holds (`spec`: how rows and sequence lie on the mesh). On a
+    tensor axis that divides the vocabulary it makes the logits of its own part alone, and sums over tokens travel
+    (Megatron, https://arxiv.org/abs/1909.08053, section 3); otherwise all devices of the axis do the same work.
     `chunk_tokens` tokens of a device are turned into logits at once (0: chosen from LOGITS_BYTES); chunks are
     recomputed in the backward pass, so that only one chunk's logits ever exist.
     """
     if mesh is None or mesh.size == 1 or spec is None:
         return _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens, soft_cap)
 
-    def sums_of_shard(hidden_BLD, head_VD, targets_BL, weights_BL):
-        sums = _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens, soft_cap)
-        return jax.tree.map(lambda x: jax.lax.psum(x, mesh.axis_names), sums)
+    axes = tensor_axes(mesh)
+    vocab_axes = axes if head_VD.shape[0] % math.prod(mesh.shape[axis] for axis in axes) == 0 else ()
 
-    in_specs = (PartitionSpec(*spec, None), PartitionSpec(), spec, spec)
+    def sums_of_shard(hidden_BLD, head_VD, targets_BL, weights_BL):
+        sums = _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens, soft_cap, vocab_axes)
+        return jax.tree.map(lambda x: jax.lax.psum(x, data_axes(mesh)), sums)
+
+    in_specs = (PartitionSpec(*spec, None), PartitionSpec(vocab_axes or None), spec, spec)
     sharded = jax.shard_map(sums_of_shard, mesh=mesh, in_specs=in_specs, out_specs=PartitionSpec(), check_vma=False)
     return sharded(hidden_BLD, head_VD, targets_BL, weights_BL)
 
@@ -65,7 +71,9 @@ def chunk_count(tokens: int, vocab_size: int, chunk_tokens: int) -> int:
     return chunks
 
 
-def _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens: int, soft_cap: float) -> LossSums:
+def _local_sums(
+    hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens: int, soft_cap: float, vocab_axes: tuple[str, ...] = ()
+) -> LossSums:
     tokens = targets_BL.size
     chunks = chunk_count(tokens, head_VD.shape[0], chunk_tokens)
     # C: chunks, T: tokens of a chunk.
@@ -73,12 +81,12 @@ def _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens: int, 
     targets_CT = targets_BL.reshape(chunks, -1)
     weights_CT = weights_BL.reshape(chunks, tokens // chunks, *weights_BL.shape[2:])
     if chunks == 1:
-        return _chunk_sums(hidden_CTD[0], head_VD, targets_CT[0], weights_CT[0], soft_cap)
+        return _chunk_sums(hidden_CTD[0], head_VD, targets_CT[0], weights_CT[0], soft_cap, vocab_axes)
 
     @jax.checkpoint
     def add_chunk(total: LossSums, chunk) -> tuple[LossSums, None]:
         hidden_TD, targets_T, weights_T = chunk
-        sums = _chunk_sums(hidden_TD, head_VD, targets_T, weights_T, soft_cap)
+        sums = _chunk_sums(hidden_TD, head_VD, targets_T, weights_T, soft_cap, vocab_axes)
         return jax.tree.map(jnp.add, total, sums), None
 
     zero = jnp.zeros(weights_BL.shape[2:], jnp.float32)
@@ -86,14 +94,19 @@ def _local_sums(hidden_BLD, head_VD, targets_BL, weights_BL, chunk_tokens: int, 
     return total
 
 
-def _chunk_sums(hidden_TD, head_VD, targets_T, weights_T, soft_cap: float) -> LossSums:
+def _chunk_sums(hidden_TD, head_VD, targets_T, weights_T, soft_cap: float, vocab_axes: tuple[str, ...]) -> LossSums:
     """The head is cast here, inside the chunk, so that its gradient is accumulated over chunks in float32."""
     logits_TV = jnp.einsum("TD,VD->TV", hidden_TD, head_VD.astype(hidden_TD.dtype), preferred_element_type=jnp.float32)
     logits_TV = cap_logits(logits_TV, soft_cap)
     normalizer_T = jax.nn.logsumexp(logits_TV, axis=-1)
     # A mask instead of a gather: its gradient is elementwise, where a gather's is a scatter.
-    is_target_TV = jax.lax.broadcasted_iota(jnp.int32, logits_TV.shape, 1) == targets_T[:, None]
+    first = jax.lax.axis_index(vocab_axes) * logits_TV.shape[1] if vocab_axes else 0
+    is_target_TV = jax.lax.broadcasted_iota(jnp.int32, logits_TV.shape, 1) == targets_T[:, None] - first
     target_logit_T = jnp.sum(jnp.where(is_target_TV, logits_TV, 0.0), axis=-1)
+    if vocab_axes:
+        largest_T = jax.lax.pmax(jax.lax.stop_gradient(normalizer_T), vocab_axes)
+        normalizer_T = largest_T + jnp.log(jax.lax.psum(jnp.exp(normalizer_T - largest_T), vocab_axes))
+        target_logit_T = jax.lax.psum(target_logit_T, vocab_axes)
 
     def weigh(values_T: jax.Array) -> jax.Array:
         return jnp.sum(jnp.expand_dims(values_T, range(1, weights_T.ndim)) * weights_T, axis=0)
