@@ -37,6 +37,15 @@ class Config:
     train: TrainConfig = dataclasses.field(default_factory=TrainConfig)
     distributed: DistributedConfig = dataclasses.field(default_factory=DistributedConfig)
 
+    def __post_init__(self) -> None:
+        parts = self.distributed.tensor_parallel
+        for name in ("num_heads", "kv_heads", "hidden_width"):
+            if getattr(self.model, name) % parts:
+                raise ConfigError(
+                    f"distributed.tensor_parallel must divide the model's {name} {getattr(self.model, name)}, "
+                    f"got {parts}; change either"
+                )
+
 
 class Setting(NamedTuple):
     """What a user wrote for one key, and where."""
@@ -137,7 +146,7 @@ def config_yaml(config: Config) -> str:
 
 def config_digest(config: Config) -> str:
     """SHA-256 of all settings that every process of a run must share (not who it is among them)."""
-    shared = resolved_settings(config) | {"distributed": None}
+    shared = resolved_settings(dataclasses.replace(config, distributed=config.distributed.shared))
     return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()
 
 

@@ -26,7 +26,7 @@ def start(config: DistributedConfig) -> Mesh:
     keep_large_buffers()
     join_processes(config)
     use_compilation_cache()
-    return model.make_mesh()
+    return model.make_mesh(tensor_parallel=config.tensor_parallel)
 
 
 def keep_large_buffers() -> None:

@@ -16,7 +16,6 @@ import yaml
 from training.config import DEFAULT_CONFIG, Config, config_yaml, parse_arguments, resolved_settings
 from training.errors import ConfigError, TrainingError
 from training.metrics import read_rows
-from training.settings import DistributedConfig
 
 if TYPE_CHECKING:
     from tokenizer import Tokenizer
@@ -106,7 +105,7 @@ class Run:
     def write_config(self, config: Config) -> None:
         """Write config.yaml, every setting resolved: `python train.py RUN/config.yaml` means this run."""
         own = dataclasses.replace(config.train, run=str(self.folder))
-        config = dataclasses.replace(config, train=own, distributed=DistributedConfig())
+        config = dataclasses.replace(config, train=own, distributed=config.distributed.shared)
         self.folder.mkdir(parents=True, exist_ok=True)
         beside = self.folder / ".config.yaml.tmp"
         beside.write_text(config_yaml(config), encoding="utf-8")

@@ -93,7 +93,7 @@ class TrainConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DistributedConfig:
-    """Which of several processes this one is; leave as it is for one process."""
+    """Which of several processes this one is (leave that as it is for one), and how devices share the model."""
 
     mode: Literal["single", "auto", "explicit"] = "single"
     """single: one process; auto: ask Slurm, Open MPI or the TPU pod; explicit: the three settings below."""
@@ -103,8 +103,21 @@ class DistributedConfig:
     """How many processes take part (explicit)."""
     process_id: int | None = None
     """Which of them this one is, from 0 (explicit)."""
+    tensor_parallel: int = 1
+    """Into how many devices each layer's heads and hidden width are split, and the vocabulary; the others split rows
+    and, where these run out, the sequence. For models too large to gather a layer of: it sends more than it saves
+    elsewhere. Must divide the devices, best those of one host."""
+    shard_parameters: bool = True
+    """Keep only a part of parameters and optimizer state on each device and gather a layer when it is used (FSDP).
+    false: every device keeps the whole, which sends less: for models that are small beside the devices' memory."""
+
+    @property
+    def shared(self) -> "DistributedConfig":
+        """The same for every process of a run: without who this one is."""
+        return dataclasses.replace(self, mode="single", coordinator=None, num_processes=None, process_id=None)
 
     def __post_init__(self) -> None:
+        _check_positive("tensor_parallel", self.tensor_parallel)
         given = (self.coordinator, self.num_processes, self.process_id)
         if self.mode == "explicit" and None in given:
             raise ValueError(

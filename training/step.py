@@ -35,6 +35,7 @@ class Recipe(NamedTuple):
     learning_rate: optax.Schedule
     z_loss: float
     loss_chunk_tokens: int
+    shard_parameters: bool
 
 
 def make_recipe(config: Config, mesh: Mesh, tokenizer: Tokenizer, token_dtype: np.dtype, num_steps: int) -> Recipe:
@@ -49,6 +50,7 @@ def make_recipe(config: Config, mesh: Mesh, tokenizer: Tokenizer, token_dtype: n
         learning_rate=learning_rates(config.optimizer, num_steps),
         z_loss=config.optimizer.z_loss,
         loss_chunk_tokens=config.train.loss_chunk_tokens,
+        shard_parameters=config.distributed.shard_parameters,
     )
 
 
@@ -79,7 +81,7 @@ def abstract_state(recipe: Recipe) -> State:
     """The state's shapes, dtypes and shardings, without any memory."""
     key = jax.eval_shape(lambda: jax.random.key(0))
     shapes = jax.eval_shape(lambda key: init_state(recipe, key), key)
-    shardings = model.param_shardings(shapes, recipe.mesh)
+    shardings = model.param_shardings(shapes, recipe.mesh, replicated=not recipe.shard_parameters)
     return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, shardings)
 
 
