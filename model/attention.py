@@ -26,19 +26,20 @@ def attend(
     v_BLKH: Float[Array, "B L K H"],
     *,
     segments_BL: Int[Array, "B L"] | None = None,
+    window: int = 0,
     kernel: str = "auto",
     layout: Layout = LOCAL,
 ) -> Float[Array, "B L N H"]:
     """Softmax attention of every query to the keys at or before it, of its own segment if segments are given.
 
-    Scores are scaled by 1 / sqrt(H) and summed in float32; the result has the dtype of v. `kernel` is
-    LlamaConfig.attention: its kernel runs wherever it is exact, the chunked path elsewhere. Raises ModelError where a
-    kernel asked for by name cannot run on this platform.
+    With a `window` a query sees that many keys, its own the last. Scores are scaled by 1 / sqrt(H) and summed in
+    float32; the result has the dtype of v. `kernel` is LlamaConfig.attention: its kernel runs wherever it is exact, the
+    chunked path elsewhere. Raises ModelError where a kernel asked for by name cannot run on this platform.
     """
     platform = jax.default_backend()
     if not layout.is_sharded:
-        return _attend_rows(q_BLNH, k_BLKH, v_BLKH, segments_BL, kernel, platform)
-    return _attend_sharded(q_BLNH, k_BLKH, v_BLKH, segments_BL, kernel, platform, layout)
+        return _attend_rows(q_BLNH, k_BLKH, v_BLKH, segments_BL, window, kernel, platform)
+    return _attend_sharded(q_BLNH, k_BLKH, v_BLKH, segments_BL, window, kernel, platform, layout)
 
 
 def _attend_sharded(
@@ -46,6 +47,7 @@ def _attend_sharded(
     k_BLKH: jax.Array,
     v_BLKH: jax.Array,
     segments_BL: jax.Array | None,
+    window: int,
     kernel: str,
     platform: str,
     layout: Layout,
@@ -58,24 +60,31 @@ def _attend_sharded(
     @functools.partial(jax.shard_map, mesh=layout.mesh, in_specs=(heads, heads, heads, tokens), out_specs=heads)
     def attend_local(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array | None) -> jax.Array:
         if not axes:
-            return _attend_rows(q, k, v, segments, kernel, platform)
+            return _attend_rows(q, k, v, segments, window, kernel, platform)
         gather = functools.partial(jax.lax.all_gather, axis_name=axes, axis=1, tiled=True)
         k, v, key_segments = jax.tree.map(gather, (k, v, segments))
-        return attend_chunked(q, k, v, segments, key_segments, first=jax.lax.axis_index(axes) * q.shape[1])
+        first = jax.lax.axis_index(axes) * q.shape[1]
+        return attend_chunked(q, k, v, segments, key_segments, first=first, window=window)
 
     return attend_local(q_BLNH, k_BLKH, v_BLKH, segments_BL)
 
 
 def _attend_rows(
-    q_BLNH: jax.Array, k_BLKH: jax.Array, v_BLKH: jax.Array, segments_BL: jax.Array | None, kernel: str, platform: str
+    q_BLNH: jax.Array,
+    k_BLKH: jax.Array,
+    v_BLKH: jax.Array,
+    segments_BL: jax.Array | None,
+    window: int,
+    kernel: str,
+    platform: str,
 ) -> jax.Array:
     """Attention within whole rows."""
     chosen = choose_kernel(kernel, platform, q_BLNH.dtype, q_BLNH.shape[1], segments_BL is not None)
     if chosen == "cudnn":
-        return jax.nn.dot_product_attention(q_BLNH, k_BLKH, v_BLKH, is_causal=True, implementation="cudnn")
+        return attend_cudnn(q_BLNH, k_BLKH, v_BLKH, window=window)
     if chosen == "splash":
-        return attend_splash(q_BLNH, k_BLKH, v_BLKH, segments_BL)
-    return attend_chunked(q_BLNH, k_BLKH, v_BLKH, segments_BL, segments_BL)
+        return attend_splash(q_BLNH, k_BLKH, v_BLKH, segments_BL, window=window)
+    return attend_chunked(q_BLNH, k_BLKH, v_BLKH, segments_BL, segments_BL, window=window)
 
 
 def choose_kernel(kernel: str, platform: str, dtype: jnp.dtype, length: int, has_segments: bool) -> str:
@@ -100,19 +109,31 @@ def choose_kernel(kernel: str, platform: str, dtype: jnp.dtype, length: int, has
     return "chunked" if kernel == "cudnn" and has_segments else kernel
 
 
+def attend_cudnn(
+    q_BLNH: Float[Array, "B L N H"], k_BLKH: Float[Array, "B L K H"], v_BLKH: Float[Array, "B L K H"], *, window: int
+) -> Float[Array, "B L N H"]:
+    """The GPU's fused kernel. Its window needs is_causal, without which it sees the future."""
+    sides = (window - 1, 0) if window else None
+    return jax.nn.dot_product_attention(
+        q_BLNH, k_BLKH, v_BLKH, is_causal=True, local_window_size=sides, implementation="cudnn"
+    )
+
+
 def attend_splash(
     q_BLNH: Float[Array, "B L N H"],
     k_BLKH: Float[Array, "B L K H"],
     v_BLKH: Float[Array, "B L K H"],
     segments_BL: Int[Array, "B L"] | None,
     *,
+    window: int = 0,
     interpret: bool = False,
 ) -> Float[Array, "B L N H"]:
     """The TPU's block-sparse kernel, segments in its own mask; `interpret` runs it on any platform, slowly."""
     from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
     _, L, N, H = q_BLNH.shape
-    mask = splash.MultiHeadMask([splash.CausalMask((L, L))] * N)
+    own = splash.LocalMask((L, L), window_size=(window - 1, 0), offset=0) if window else splash.CausalMask((L, L))
+    mask = splash.MultiHeadMask([own] * N)
     block = next(size for size in (512, 256, SPLASH_BLOCK) if L % size == 0)
     blocks = splash.BlockSizes(
         block_q=block,

@@ -1,6 +1,7 @@
 """Exact causal attention in plain JAX, memory linear in the length: the path of CPUs and of packed rows.
 
 The row is cut into bands of queries; a band sees no key after it, and longer bands run a chunk of queries at a time.
+With a window a chunk looks only at the keys that its queries can see, so that work is linear in the length as well.
 The backward pass computes the weights again from each query's log-sum-exp, as FlashAttention does
 (https://arxiv.org/abs/2205.14135), so that no matrix of scores outlives its chunk.
 
@@ -37,6 +38,17 @@ class Queries(NamedTuple):
     segments: jax.Array | None
 
 
+class Band(NamedTuple):
+    """Queries start..end of the R, and which keys they see."""
+
+    start: int
+    end: int
+    chunk: int  # queries of a chunk
+    seen: int  # keys up to the end of the band
+    width: int  # of these, how many a chunk can see
+    window: int  # and how many a query
+
+
 class Keys(NamedTuple):
     """Keys and values [M, S, H] with the keys' segments [M, 1, S]."""
 
@@ -44,19 +56,11 @@ class Keys(NamedTuple):
     values: jax.Array
     segments: jax.Array | None
 
-    def up_to(self, end: int) -> "Keys":
-        """The first `end` keys."""
-        segments = None if self.segments is None else self.segments[:, :, :end]
-        return Keys(self.vectors[:, :end], self.values[:, :end], segments)
-
-
-class Band(NamedTuple):
-    """Queries start..end of the R, the keys that they see, and how many of them make a chunk."""
-
-    start: int
-    end: int
-    seen: int
-    chunk: int
+    def cut(self, start: jax.Array | int, size: int) -> "Keys":
+        """`size` keys from `start` on."""
+        take = functools.partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=size)
+        segments = None if self.segments is None else take(self.segments, axis=2)
+        return Keys(take(self.vectors, axis=1), take(self.values, axis=1), segments)
 
 
 def attend_chunked(
@@ -66,11 +70,13 @@ def attend_chunked(
     query_segments_BL: Int[Array, "B L"] | None = None,
     key_segments_BS: Int[Array, "B S"] | None = None,
     first: Int[Array, ""] | None = None,
+    *,
+    window: int = 0,
 ) -> Float[Array, "B L N H"]:
     """Attention of each query to the keys at or before it, of its own segment if segments are given.
 
     `first` is the position of the first query; None says that queries and keys are the same positions, and then the
-    keys after a band of queries are not looked at.
+    keys after a band of queries are not looked at. With a `window` a query sees that many keys, its own the last.
     """
     B, L, N, H = q_BLNH.shape
     S, K = k_BSKH.shape[1:3]
@@ -80,7 +86,7 @@ def attend_chunked(
     positions = jnp.repeat(jnp.arange(L) + (0 if first is None else first), G)[None, :, None]
     segments = None if query_segments_BL is None else _repeat(query_segments_BL, K, G)[:, :, None]
     key_segments = None if key_segments_BS is None else _repeat(key_segments_BS, K, 1)[:, None, :]
-    bands = _cut(L, G, None if first is None else S)
+    bands = _cut(L, G, None if first is None else S, window)
     out_MRH: Any = _attend(bands, Queries(q_MRH, positions, segments), Keys(k_MSH, v_MSH, key_segments))
     return out_MRH.reshape(B, K, L, G, H).swapaxes(1, 2).reshape(B, L, N, H)
 
@@ -90,17 +96,21 @@ def _repeat(segments_BL: jax.Array, num_kv_heads: int, group: int) -> jax.Array:
     return jnp.repeat(jnp.repeat(segments_BL, num_kv_heads, axis=0), group, axis=1)
 
 
-def _cut(length: int, group: int, seen: int | None) -> tuple[Band, ...]:
-    """Bands of `length` positions, each seeing the keys up to its end, or one that sees `seen` keys if given.
+def _cut(length: int, group: int, num_keys: int | None, window: int) -> tuple[Band, ...]:
+    """Bands of `length` positions, each seeing the keys up to its end, or one that sees `num_keys` keys if given.
 
     A band longer than a chunk is a whole number of chunks; what is left over at the end is a band of its own.
     """
-    size = CHUNK * -(-length // (CHUNK * (BANDS if seen is None else 1)))
+    size = CHUNK * -(-length // (CHUNK * (BANDS if num_keys is None else 1)))
     whole = length // CHUNK * CHUNK
     cuts: list[int] = sorted({*range(0, length, size), *([whole] if length > CHUNK else []), length})
-    return tuple(
-        Band(start * group, end * group, seen or end, CHUNK * group) for start, end in itertools.pairwise(cuts)
-    )
+    bands = []
+    for start, end in itertools.pairwise(cuts):
+        seen, chunk = num_keys or end, min(CHUNK, end - start)
+        own = min(window or seen, seen)
+        width = min(seen, own - 1 + chunk)
+        bands.append(Band(start * group, end * group, chunk=chunk * group, seen=seen, width=width, window=own))
+    return tuple(bands)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -112,15 +122,16 @@ def _forward(bands: tuple[Band, ...], queries: Queries, keys: Keys) -> tuple[jax
     """Output [M, R, H] and what the backward pass needs."""
     parts = []
     for band in bands:
-        attend_band = functools.partial(_attend_chunk, keys.up_to(band.seen))
+        attend_band = functools.partial(_attend_chunk, band, keys.cut(0, band.seen))
         parts.append(_over_chunks(attend_band, (), queries, band)[1])
     out, log_sums = jax.tree.map(lambda *x: checkpoint_name(jnp.concatenate(x, axis=1), SAVED_NAME), *parts)
     return out, (queries, keys, out, log_sums)
 
 
-def _attend_chunk(keys: Keys, _: tuple, queries: Queries) -> tuple[tuple, tuple[jax.Array, jax.Array]]:
+def _attend_chunk(band: Band, keys: Keys, _: tuple, queries: Queries) -> tuple[tuple, tuple[jax.Array, jax.Array]]:
     """Output [M, R, H] and float32 log-sum-exp of the scores [M, R, 1]."""
-    scores = _scores(queries, keys)
+    start, keys = _within_sight(band, keys, queries)
+    scores = _scores(queries, keys, start, band.window)
     largest = scores.max(axis=-1, keepdims=True)
     weights = jnp.exp(scores - largest)
     total = weights.sum(axis=-1, keepdims=True)
@@ -128,10 +139,21 @@ def _attend_chunk(keys: Keys, _: tuple, queries: Queries) -> tuple[tuple, tuple[
     return (), (out.astype(keys.values.dtype), largest + jnp.log(total))
 
 
-def _scores(queries: Queries, keys: Keys) -> jax.Array:
-    """Float32 scores [M, R, S], pairs that must not attend masked."""
+def _within_sight(band: Band, keys: Keys, queries: Queries) -> tuple[jax.Array | int, Keys]:
+    """Of a band's keys those that a chunk of its queries can see, and the position of the first."""
+    if band.width == band.seen:
+        return 0, keys
+    start = jnp.clip(queries.positions[0, 0, 0] - (band.window - 1), 0, band.seen - band.width)
+    return start, keys.cut(start, band.width)
+
+
+def _scores(queries: Queries, keys: Keys, start: jax.Array | int, window: int) -> jax.Array:
+    """Float32 scores [M, R, S], pairs that must not attend masked; `start` is the position of the first key."""
     scores = _einsum("MRH,MSH->MRS", queries.vectors, keys.vectors)
-    allowed = queries.positions >= jnp.arange(keys.vectors.shape[1])
+    positions = start + jnp.arange(keys.vectors.shape[1])
+    allowed = queries.positions >= positions
+    if window < keys.vectors.shape[1]:
+        allowed &= queries.positions - positions < window
     if queries.segments is not None:
         allowed &= queries.segments == keys.segments
     return jnp.where(allowed, scores, MASKED)
@@ -143,9 +165,9 @@ def _backward(bands: tuple[Band, ...], saved: tuple, grad: jax.Array) -> tuple[Q
     drift = (grad.astype(jnp.float32) * out).sum(axis=-1, keepdims=True)
     query_parts, key_parts = [], []
     for band in bands:
-        seen = keys.up_to(band.seen)
+        seen = keys.cut(0, band.seen)
         zeros = tuple(jnp.zeros_like(x, dtype=jnp.float32) for x in (seen.vectors, seen.values))
-        differentiate_band = functools.partial(_differentiate_chunk, seen)
+        differentiate_band = functools.partial(_differentiate_chunk, band, seen)
         sums, part = _over_chunks(differentiate_band, zeros, (queries, grad, log_sums, drift), band)
         query_parts.append(part)
         key_parts.append([jnp.pad(x, ((0, 0), (0, keys.vectors.shape[1] - band.seen), (0, 0))) for x in sums])
@@ -155,15 +177,24 @@ def _backward(bands: tuple[Band, ...], saved: tuple, grad: jax.Array) -> tuple[Q
     return Queries(q_grad, integers_have_none, None), Keys(k_grad, v_grad, None)
 
 
-def _differentiate_chunk(keys: Keys, sums: tuple, chunk: tuple) -> tuple[tuple, jax.Array]:
+def _differentiate_chunk(band: Band, keys: Keys, sums: tuple, chunk: tuple) -> tuple[tuple, jax.Array]:
     """Add a chunk's gradients to those of keys and values [M, S, H]; returns that of its queries as well."""
     queries, grad, log_sums, drift = chunk
-    weights = jnp.exp(_scores(queries, keys) - log_sums)
+    start, keys = _within_sight(band, keys, queries)
+    weights = jnp.exp(_scores(queries, keys, start, band.window) - log_sums)
     slopes = _einsum("MRH,MSH->MRS", grad, keys.values)
     slopes = (weights * (slopes - drift)).astype(grad.dtype)
-    k_sum = sums[0] + _einsum("MRS,MRH->MSH", slopes, queries.vectors)
-    v_sum = sums[1] + _einsum("MRS,MRH->MSH", weights.astype(grad.dtype), grad)
+    k_sum = _add_at(start, sums[0], _einsum("MRS,MRH->MSH", slopes, queries.vectors))
+    v_sum = _add_at(start, sums[1], _einsum("MRS,MRH->MSH", weights.astype(grad.dtype), grad))
     return (k_sum, v_sum), _einsum("MRS,MSH->MRH", slopes, keys.vectors).astype(grad.dtype)
+
+
+def _add_at(start: jax.Array | int, total: jax.Array, part: jax.Array) -> jax.Array:
+    """Add [M, W, H] to the keys of [M, S, H] from `start` on."""
+    if part.shape == total.shape:
+        return total + part
+    part += jax.lax.dynamic_slice_in_dim(total, start, part.shape[1], axis=1)
+    return jax.lax.dynamic_update_slice_in_dim(total, part, start, axis=1)
 
 
 _attend.defvjp(_forward, _backward)

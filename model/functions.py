@@ -73,7 +73,8 @@ def logits(params: Params, config: LlamaConfig, tokens_BL: Int[Array, "B L"], **
 def project_logits(params: Params, config: LlamaConfig, h: Float[Array, "*axes D"]) -> Float[Array, "*axes V"]:
     """Float32 logits of hidden states."""
     head_VD = head_weights(params, config).astype(h.dtype)
-    return cap_logits(jnp.einsum("...D,VD->...V", h, head_VD, preferred_element_type=jnp.float32), config.logits_soft_cap)
+    logits = jnp.einsum("...D,VD->...V", h, head_VD, preferred_element_type=jnp.float32)
+    return cap_logits(logits, config.logits_soft_cap)
 
 
 def cap_logits(logits: Float[Array, "*axes V"], cap: float) -> Float[Array, "*axes V"]:

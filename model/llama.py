@@ -106,8 +106,16 @@ class Llama(nnx.Module):
         def apply_layer(h_BLD: jax.Array, weights: nnx.State) -> tuple[jax.Array, None]:
             block = nnx.merge(graph, compute_weights(weights, h_BLD.dtype, layout))
             q, k, v = block.project(h_BLD, turn, layout)
-            attended = attend(q, k, v, segments_BL=segments_BL, kernel=config.attention, layout=layout)
-            return block.finish(h_BLD, attended, layout), None
+            attended_BLNH = attend(
+                q,
+                k,
+                v,
+                segments_BL=segments_BL,
+                window=config.sliding_window,
+                kernel=config.attention,
+                layout=layout,
+            )
+            return block.finish(h_BLD, attended_BLNH, layout), None
 
         if config.remat != "none":
             apply_layer = jax.checkpoint(apply_layer, policy=REMAT_POLICIES[config.remat], prevent_cse=False)

@@ -11,7 +11,7 @@ import pytest
 import model
 
 
-def _attend(q, k, v, segments=None):
+def _attend(q, k, v, segments=None, window=0):
     # q: (B, L, N, H); k, v: (B, L, K, H)
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     rows, length, heads, width = q.shape
@@ -21,6 +21,8 @@ def _attend(q, k, v, segments=None):
             kv_head = head // (heads // k.shape[2])
             scores = q[row, :, head] @ k[row, :, kv_head].T / math.sqrt(width)
             allowed = np.tril(np.ones((length, length), bool))
+            if window:
+                allowed &= ~np.tril(allowed, -window)
             if segments is not None:
                 allowed &= np.equal.outer(np.asarray(segments[row]), np.asarray(segments[row]))
             scores[~allowed] = -np.inf
@@ -84,13 +86,17 @@ def _logits(params, config, tokens, segments=None):
         if config.qk_norm:
             q, k = _norm(q, layer["query_norm"]["gain"], config), _norm(k, layer["key_norm"]["gain"], config)
         q, k, v = (y.reshape(*tokens.shape, -1, config.head_width) for y in (q, k, v))
-        attended = _attend(_rotate(q, positions, config), _rotate(k, positions, config), v, segments)
+        attended = _attend(
+            _rotate(q, positions, config), _rotate(k, positions, config), v, segments, config.sliding_window
+        )
         h = h + attended.reshape(*tokens.shape, -1) @ layer["attention_output"]
         x = _norm(h, layer["feed_forward_norm"]["gain"], config)
         gate = x @ layer["gate"]
         h = h + (gate / (1 + np.exp(-gate)) * (x @ layer["up"])) @ layer["down"]
     h = _norm(h, params["final_norm"]["gain"], config)
-    return h @ (params["embedding"] if config.tied_embeddings else params["head"]).T
+    logits = h @ (params["embedding"] if config.tied_embeddings else params["head"]).T
+    cap = config.logits_soft_cap
+    return cap * np.tanh(logits / cap) if cap else logits
 
 
 @pytest.fixture(scope="session")

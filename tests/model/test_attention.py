@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import ModelError, attend, chunked
-from model.attention import attend_splash, choose_kernel
+from model.attention import attend_cudnn, attend_splash, choose_kernel
 
 
 def draw(rows, length, heads, kv_heads, width, seed=0):
@@ -21,10 +21,12 @@ def draw_segments(rows, length, seed=0):
     return jnp.asarray(np.sort(np.random.default_rng(seed).integers(0, 4, (rows, length)), axis=1))
 
 
-def dense(q, k, v, segments):
+def dense(q, k, v, segments, window=0):
     """Differentiable, every score written out: an oracle for gradients."""
     k, v = (jnp.repeat(x, q.shape[2] // x.shape[2], axis=2) for x in (k, v))
     allowed = jnp.tril(jnp.ones((q.shape[1], q.shape[1]), bool))[None, None]
+    if window:
+        allowed &= ~jnp.tril(allowed, -window)
     if segments is not None:
         allowed &= (segments[:, :, None] == segments[:, None, :])[:, None]
     scores = jnp.where(allowed, jnp.einsum("BLNH,BSNH->BNLS", q, k) / np.sqrt(q.shape[3]), -jnp.inf)
@@ -36,39 +38,52 @@ def gradients(function, q, k, v):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(("chunk", "bands", "length"), [(256, 8, 33), (16, 2, 64), (16, 3, 100), (8, 4, 31)])
+@pytest.mark.parametrize(
+    ("chunk", "bands", "length", "window"),
+    [(256, 8, 33, 0), (16, 2, 64, 0), (16, 3, 100, 0), (8, 4, 31, 0), (256, 8, 33, 7), (8, 2, 61, 5), (8, 3, 64, 20)],
+)
 def test_chunked_equals_float64_and_its_gradient_the_dense_one(
-    monkeypatch, reference, quick_jit, chunk, bands, length, packed
+    monkeypatch, reference, quick_jit, chunk, bands, length, window, packed
 ):
     monkeypatch.setattr(chunked, "CHUNK", chunk)
     monkeypatch.setattr(chunked, "BANDS", bands)
     q, k, v = draw(2, length, 4, 2, 8)
     segments = draw_segments(2, length) if packed else None
-    found = quick_jit(lambda q, k, v: attend(q, k, v, segments_BL=segments))(q, k, v)
-    np.testing.assert_allclose(found, reference.attend(q, k, v, segments), atol=1e-6)
-    slopes = quick_jit(lambda q, k, v: gradients(functools.partial(attend, segments_BL=segments), q, k, v))(q, k, v)
-    expected = quick_jit(lambda q, k, v: gradients(functools.partial(dense, segments=segments), q, k, v))(q, k, v)
+    run, oracle = (
+        functools.partial(attend, segments_BL=segments, window=window),
+        functools.partial(dense, segments=segments, window=window),
+    )
+    found = quick_jit(run)(q, k, v)
+    np.testing.assert_allclose(found, reference.attend(q, k, v, segments, window), atol=1e-6)
+    slopes = quick_jit(functools.partial(gradients, run))(q, k, v)
+    expected = quick_jit(functools.partial(gradients, oracle))(q, k, v)
     for slope, right in zip(slopes, expected, strict=True):
         np.testing.assert_allclose(slope, right, atol=1e-5)
 
 
-def test_queries_that_start_later_see_all_keys_before_them(reference, quick_jit):
+@pytest.mark.parametrize("window", [0, 5])
+def test_queries_that_start_later_see_all_keys_before_them_or_those_of_the_window(
+    monkeypatch, reference, quick_jit, window
+):
+    monkeypatch.setattr(chunked, "CHUNK", 8)
     q, k, v = draw(1, 40, 2, 1, 8)
     segments = draw_segments(1, 40)
-    part = quick_jit(lambda q, k, v, first: chunked.attend_chunked(q, k, v, segments[:, 24:], segments, first=first))(
-        q[:, 24:], k, v, 24
+    run = functools.partial(
+        chunked.attend_chunked, query_segments_BL=segments[:, 21:], key_segments_BS=segments, window=window
     )
-    np.testing.assert_allclose(part, reference.attend(q, k, v, segments)[:, 24:], atol=1e-6)
+    part = quick_jit(lambda q, k, v, first: run(q, k, v, first=first))(q[:, 21:], k, v, 21)
+    np.testing.assert_allclose(part, reference.attend(q, k, v, segments, window)[:, 21:], atol=1e-6)
 
 
 @given(length=st.integers(1, 5000), group=st.integers(1, 4))
 def test_bands_cover_every_query_once_in_whole_chunks(length, group):
-    bands = chunked._cut(length, group, None)
+    bands = chunked._cut(length, group, None, 0)
     assert [band.start for band in bands] == [0, *(band.end for band in bands[:-1])]
     assert bands[-1].end == length * group
     assert len(bands) <= chunked.BANDS + 1
     for band in bands:
         assert band.seen * group == band.end
+        assert band.width == band.window == band.seen
         assert band.end - band.start <= band.chunk or (band.end - band.start) % band.chunk == 0
 
 
@@ -98,21 +113,54 @@ def test_bfloat16_stays_near_float64(reference, quick_jit):
     np.testing.assert_allclose(found.astype(np.float32), reference.attend(q, k, v), atol=0.03)
 
 
-def test_memory_of_the_gradient_is_linear_in_the_length(quick_jit):
+@pytest.mark.parametrize("window", [0, 128])
+def test_memory_of_the_gradient_is_linear_in_the_length(quick_jit, window):
     def temporary_bytes(length):
         shapes = [jax.ShapeDtypeStruct((1, length, 2, 16), jnp.float32)] * 3
-        compiled = quick_jit(functools.partial(gradients, attend)).lower(*shapes).compile()
-        return compiled.memory_analysis().temp_size_in_bytes
+        run = functools.partial(gradients, functools.partial(attend, window=window))
+        return quick_jit(run).lower(*shapes).compile().memory_analysis().temp_size_in_bytes
 
     assert temporary_bytes(16384) < 4.4 * temporary_bytes(4096)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_splash_in_interpret_mode_equals_float64(reference, packed):
-    q, k, v = draw(1, 128, 2, 1, 64)
-    segments = draw_segments(1, 128) if packed else None
-    found = attend_splash(q, k, v, segments, interpret=True)
-    np.testing.assert_allclose(found, reference.attend(q, k, v, segments), atol=1e-5)
+def test_work_with_a_window_is_linear_in_the_length_and_the_window():
+    def scores(length, window):
+        """Pairs of a query and a key that are looked at."""
+        bands = chunked._cut(length, 1, None, window)
+        return sum((band.end - band.start) * band.width for band in bands)
+
+    assert scores(16384, 1024) <= 16384 * (1024 + chunked.CHUNK - 1)
+    assert scores(16384, 0) > 4 * scores(16384, 1024)
+    assert scores(1, 1024) == 1
+
+
+@pytest.mark.parametrize("window", [0, 1, 5])
+def test_arguments_for_cudnn_mean_the_same_attention(monkeypatch, reference, window):
+    plain = jax.nn.dot_product_attention
+
+    def as_xla(*arrays, implementation, **options):
+        assert implementation == "cudnn"
+        assert options["is_causal"]  # cuDNN's window looks ahead without it
+        return plain(*arrays, **options, implementation="xla")
+
+    monkeypatch.setattr(jax.nn, "dot_product_attention", as_xla)
+    q, k, v = draw(2, 24, 4, 2, 8)
+    found = attend_cudnn(q, k, v, window=window)
+    np.testing.assert_allclose(found, reference.attend(q, k, v, window=window), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("packed", "window"), [(True, 40), *(pytest.param(packed, 0, marks=pytest.mark.slow) for packed in (False, True))]
+)
+def test_splash_in_interpret_mode_equals_float64_and_its_gradient_the_dense_one(reference, quick_jit, packed, window):
+    q, k, v = draw(1, 384, 2, 1, 64)
+    segments = draw_segments(1, 384) if packed else None
+    run = functools.partial(attend_splash, segments_BL=segments, window=window, interpret=True)
+    found, slopes = quick_jit(lambda q, k, v: (run(q, k, v), gradients(run, q, k, v)))(q, k, v)
+    np.testing.assert_allclose(found, reference.attend(q, k, v, segments, window), atol=1e-5)
+    expected = gradients(functools.partial(dense, segments=segments, window=window), q, k, v)
+    for slope, right in zip(slopes, expected, strict=True):
+        np.testing.assert_allclose(slope, right, atol=1e-4)
 
 
 @pytest.mark.parametrize(

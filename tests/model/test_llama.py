@@ -17,6 +17,7 @@ VARIANTS = {
     ),
     "one-kv-head-linear": LlamaConfig(**SMALL, num_kv_heads=1, head_dim=6, rope_scaling="linear"),
     "openlm": LlamaConfig(**SMALL, norm="layer", qk_norm=True),
+    "window-soft-cap": LlamaConfig(**SMALL, num_kv_heads=2, sliding_window=5, logits_soft_cap=2.0),
     "rms-qk-norm-grouped": LlamaConfig(**SMALL, num_kv_heads=2, qk_norm=True),
 }
 
