@@ -20,7 +20,8 @@ from tokenizer.config import TokenizerConfig
 from tokenizer.corpus import CorpusConfig
 from tokenizer.option_types import OptionTypeError, Raw, convert, describe, option_types
 from training.errors import ConfigError
-from training.settings import DistributedConfig, OptimizerConfig, TrainConfig
+from training.optimizers.config import OptimizerConfig
+from training.settings import DistributedConfig, TrainConfig
 
 DEFAULT_CONFIG = Path("configs/demo.yaml")
 

@@ -10,16 +10,17 @@ from training.agreement import sum_over_processes
 from training.config import Config
 from training.heldout import count_targets, unigram_entropy
 from training.loop import Loop
-from training.optimizer import describe_decay
+from training.optimizers.groups import describe_groups
 from training.plots import plot_loss
 from training.run import Run
 from training.step import Recipe, State
 
 
 def describe_model(recipe: Recipe) -> None:
-    """Print the model's size and what decays."""
+    """Print the model's size, what decays, and what moves it."""
     print(f"model: {model.count_params(recipe.model, recipe.vocab_size):,} parameters")
-    print(describe_decay(model.abstract_params(recipe.model, recipe.vocab_size)))
+    params = model.abstract_params(recipe.model, recipe.vocab_size)
+    print("\n".join(describe_groups(recipe.optimizer_config, params)))
 
 
 def close_run(

@@ -1,46 +1,9 @@
-"""Settings of the optimizer, the run and its processes."""
+"""Settings of the run and its processes."""
 
 import dataclasses
 from typing import Literal
 
 from dataservice.config import SequenceKind
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class OptimizerConfig:
-    """AdamW with a warm-up and a decay."""
-
-    learning_rate: float = 3e-3
-    """Peak learning rate."""
-    schedule: Literal["cosine", "constant"] = "cosine"
-    """What follows the warm-up: a cosine down to final_fraction of the peak, or the peak until the end."""
-    warmup_steps: int = 100
-    """Steps of linear warm-up from zero."""
-    final_fraction: float = 0.1
-    """Last learning rate as a fraction of the peak."""
-    beta1: float = 0.9
-    """Decay of the first moment."""
-    beta2: float = 0.95
-    """Decay of the second moment."""
-    epsilon: float = 1e-8
-    """Added to the root of the second moment."""
-    weight_decay: float = 0.033
-    """Decoupled weight decay; applied to matrices, never to embeddings, norm gains or other vectors."""
-    clip_norm: float = 1.0
-    """Largest global norm of the gradient; 0 switches clipping off."""
-    z_loss: float = 1e-4
-    """Weight of the squared log-normaliser of the output distribution in the loss."""
-
-    def __post_init__(self) -> None:
-        _check_positive("learning_rate", self.learning_rate)
-        _check_positive("epsilon", self.epsilon)
-        for name in ("warmup_steps", "weight_decay", "clip_norm", "z_loss"):
-            _check_not_negative(name, getattr(self, name))
-        for name in ("beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
-        if not 0 <= self.final_fraction <= 1:
-            raise ValueError(f"final_fraction must be between 0 and 1, got {self.final_fraction}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,6 +17,9 @@ class TrainConfig:
     """Optimizer steps; null: all steps of data.epochs epochs (needs a store that is complete)."""
     seed: int = 0
     """Seed of the initial parameters and of the sample."""
+    initial_weights: str | None = None
+    """Where the initial parameters come from: a run (its newest checkpoint), RUN/checkpoints/STEP or a folder of a
+    Hugging Face Llama, of the same model and tokenizer; optimizer and steps start anew. null: drawn from the seed."""
     log_every: int = 10
     """Steps between two rows of metrics."""
     evaluate_every: int = 500
@@ -65,8 +31,13 @@ class TrainConfig:
     different kinds are compared on one."""
     checkpoint_every: int = 500
     """Steps between two checkpoints; there is always one before an evaluation, at SIGTERM and at the end."""
+    checkpoints: str | None = None
+    """Folder of this run's checkpoints: a path, or gs://BUCKET/FOLDER (needs gcsfs). null: RUN/checkpoints."""
     keep_checkpoints: int = 2
     """Latest checkpoints that are kept."""
+    keep_every: int = 0
+    """Steps between checkpoints that are kept for ever beside these, for evaluation and export: a multiple of
+    checkpoint_every. 0: none."""
     max_bad_steps: int = 5
     """Steps in a row with a non-finite loss or gradient (each is skipped) after which the run stops."""
     loss_chunk_tokens: int = 0
@@ -85,8 +56,18 @@ class TrainConfig:
             _check_positive("num_steps", self.num_steps)
         for name in ("log_every", "checkpoint_every", "keep_checkpoints", "max_bad_steps", "sample_tokens"):
             _check_positive(name, getattr(self, name))
-        for name in ("evaluate_every", "evaluate_batches", "loss_chunk_tokens", "sample_temperature"):
+        for name in ("evaluate_every", "evaluate_batches", "keep_every", "loss_chunk_tokens", "sample_temperature"):
             _check_not_negative(name, getattr(self, name))
+        if self.keep_every % self.checkpoint_every:
+            raise ValueError(
+                f"keep_every must be a multiple of checkpoint_every, {self.checkpoint_every}, got {self.keep_every}"
+            )
+        scheme, separator, _ = (self.checkpoints or "").partition("://")
+        if self.checkpoints == "" or (separator and scheme != "gs"):
+            raise ValueError(
+                f"checkpoints must be a folder or gs://BUCKET/FOLDER, got {self.checkpoints!r}; other stores are "
+                "written to where they are mounted as a folder"
+            )
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed must be at least 0 and below 2**32, got {self.seed}")
 

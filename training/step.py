@@ -16,7 +16,9 @@ from model.rope import segment_positions
 from tokenizer import Tokenizer
 from training.config import Config
 from training.loss import LossSums, cross_entropy
-from training.optimizer import learning_rates, make_optimizer
+from training.optimizers.config import OptimizerConfig
+from training.optimizers.directions import make_optimizer
+from training.optimizers.schedules import learning_rates
 
 State = dict[str, Any]
 """{"params": nested dict of float32 arrays, "optimizer": optax state, "step": int32, steps taken}."""
@@ -33,7 +35,7 @@ class Recipe(NamedTuple):
     token_dtype: np.dtype
     optimizer: optax.GradientTransformation
     learning_rate: optax.Schedule
-    z_loss: float
+    optimizer_config: OptimizerConfig
     loss_chunk_tokens: int
     shard_parameters: bool
 
@@ -48,7 +50,7 @@ def make_recipe(config: Config, mesh: Mesh, tokenizer: Tokenizer, token_dtype: n
         token_dtype=token_dtype,
         optimizer=make_optimizer(config.optimizer),
         learning_rate=learning_rates(config.optimizer, num_steps),
-        z_loss=config.optimizer.z_loss,
+        optimizer_config=config.optimizer,
         loss_chunk_tokens=config.train.loss_chunk_tokens,
         shard_parameters=config.distributed.shard_parameters,
     )
@@ -127,7 +129,7 @@ def make_train_step(recipe: Recipe) -> Callable[[State, Arrays], tuple[State, di
 
     def objective(params: Any, batch: Arrays) -> tuple[jax.Array, LossSums]:
         sums = loss_sums(params, batch, recipe)
-        return (sums.nll + recipe.z_loss * sums.z) / recipe.tokens_per_step, sums
+        return (sums.nll + recipe.optimizer_config.z_loss * sums.z) / recipe.tokens_per_step, sums
 
     def train_step(state: State, batch: Arrays) -> tuple[State, dict[str, jax.Array]]:
         params, step = state["params"], state["step"]

@@ -55,7 +55,7 @@ def test_lists_maps_and_null_can_be_written_on_the_command_line(tmp_path):
         ("model: {tied_embeddings: yes}", "model.tied_embeddings=yes", "true or false, got 'yes'"),
         ("data: {min_length: 100}", "data.min_length=100", "data.min_length=128"),
         ("optimizer: {beta1: 1}", "optimizer.beta1=1", "optimizer.beta1 must be at least 0 and below 1"),
-        ("optimizer: {schedule: linear}", "optimizer.schedule=linear", "one of cosine, constant"),
+        ("optimizer: {schedule: steps}", "optimizer.schedule=steps", "one of cosine, constant, linear, wsd"),
         ("train: {num_steps: [1, 2]}", "train.num_steps=[1, 2]", "a whole number or null"),
     ],
 )
