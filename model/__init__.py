@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from model.attention import attend
     from model.counts import count_params, flops_per_token
     from model.functions import abstract_params, cap_logits, head_weights, hidden_states, init_params, logits
-    from model.generation import generate, stream
+    from model.generation import generate, generate_batch, stream
     from model.sampling import Sampling
     from model.sharding import batch_spec, data_axes, make_mesh, mesh_axes, param_shardings, tensor_axes
 
@@ -31,6 +31,7 @@ __all__ = [
     "data_axes",
     "flops_per_token",
     "generate",
+    "generate_batch",
     "head_weights",
     "hidden_states",
     "init_params",
@@ -46,7 +47,7 @@ _MODULES = {
     "attention": ("attend",),
     "counts": ("count_params", "flops_per_token"),
     "functions": ("abstract_params", "cap_logits", "head_weights", "hidden_states", "init_params", "logits"),
-    "generation": ("generate", "stream"),
+    "generation": ("generate", "generate_batch", "stream"),
     "sampling": ("Sampling",),
     "sharding": ("batch_spec", "data_axes", "make_mesh", "mesh_axes", "param_shardings", "tensor_axes"),
 }

@@ -1,6 +1,7 @@
 """Text generation, a token at a time, with keys and values cached.
 
-Prompts and caches are padded to powers of two, so that a few compiled steps serve every prompt.
+Rows, prompts and caches are padded to powers of two, so that a few compiled steps serve every batch of prompts.
+The prompts of a batch end at the same place of the cache: what stands before a shorter one is in another segment.
 Axes: B rows, L new tokens, S cache places, K key/value heads, H head dim, D model.
 """
 
@@ -17,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from model.chunked import attend_chunked
 from model.config import LlamaConfig
 from model.errors import ModelError
-from model.functions import Params, head_weights, merge
+from model.functions import Params, merge, project_logits
 from model.llama import compute_dtype, compute_weights
 from model.rope import rotation
 from model.sampling import Sampling, sample
@@ -63,21 +64,73 @@ def stream(
     stop_ids: Collection[int] = (),
 ) -> Iterator[int]:
     """As `generate`, each token as soon as it is drawn."""
-    prompt = _check_prompt(prompt_ids, params["embedding"].shape[0])
-    sampling = sampling.check()
-    padded = _power_of_two(len(prompt))
-    cache = empty_cache(config, 1, max(padded, _power_of_two(len(prompt) + max_new_tokens)))
-    tokens = np.zeros((1, padded), np.int32)
-    tokens[0, : len(prompt)] = prompt
-    first, last = 0, len(prompt) - 1
-    for position in range(len(prompt), len(prompt) + max_new_tokens):
-        key = jax.random.fold_in(jax.random.key(seed), position)
-        drawn, cache = _extend_and_sample(params, config, cache, tokens, first, last, sampling, key)
-        token = int(drawn[0])
+    for drawn_B in _draw(params, config, [prompt_ids], max_new_tokens, sampling, [seed]):
+        token = int(drawn_B[0])
         yield token
         if token in stop_ids:
             return
-        tokens, first, last = np.full((1, 1), token, np.int32), position, 0
+
+
+def generate_batch(
+    params: Params,
+    config: LlamaConfig,
+    prompts: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    sampling: Sampling = Sampling(),  # noqa: B008 (an immutable tuple)
+    *,
+    seeds: Sequence[int],
+    stop_ids: Collection[int] = (),
+) -> list[list[int]]:
+    """The tokens that follow each of several prompts of any lengths: those of `generate` for it alone with its seed."""
+    if not prompts:
+        return []
+    assert len(seeds) == len(prompts)
+    drawn: list[list[int]] = [[] for _ in prompts]
+    running = set(range(len(prompts)))
+    for drawn_B in _draw(params, config, prompts, max_new_tokens, sampling, seeds):
+        for row in running:
+            drawn[row].append(int(drawn_B[row]))
+        running = {row for row in running if drawn[row][-1] not in stop_ids}
+        if not running:
+            break
+    return drawn
+
+
+def _draw(
+    params: Params,
+    config: LlamaConfig,
+    prompts: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    sampling: Sampling,
+    seeds: Sequence[int],
+) -> Iterator[np.ndarray]:
+    """Yield the next token of every row [B], max_new_tokens times; the rows after those of the prompts mean nothing."""
+    tokens_BL, starts_B, end = _align([_check_prompt(ids, params["embedding"].shape[0]) for ids in prompts])
+    sampling = sampling.check()
+    keys_B = jnp.stack([jax.random.key(seed) for seed in seeds] + [jax.random.key(0)] * (len(starts_B) - len(seeds)))
+    capacity = max(tokens_BL.shape[1], _power_of_two(end + max_new_tokens))
+    cache = empty_cache(config, len(starts_B), capacity)
+    first, last = 0, end - 1
+    for place in range(end, end + max_new_tokens):
+        drawn_B, cache = _extend_and_sample(params, config, cache, tokens_BL, starts_B, first, last, sampling, keys_B)
+        yield np.asarray(drawn_B)
+        tokens_BL, first, last = drawn_B[:, None], place, 0
+
+
+def _align(prompts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, int]:
+    """Tokens [B, L] with all prompts ending at one place, where each starts, and that end.
+
+    Rows and length are powers of two; rows that only fill the batch are prompts of one token.
+    >>> _align([[7, 8, 9], [5]])[:2]
+    (array([[7, 8, 9, 0], [0, 0, 5, 0]]), array([0, 2]))
+    """
+    end = max(map(len, prompts))
+    tokens_BL = np.zeros((_power_of_two(len(prompts)), _power_of_two(end)), np.int32)
+    starts_B = np.full(len(tokens_BL), end - 1, np.int32)
+    for row, prompt in enumerate(prompts):
+        starts_B[row] = end - len(prompt)
+        tokens_BL[row, starts_B[row] : end] = prompt
+    return tokens_BL, starts_B, end
 
 
 def _check_prompt(prompt_ids: Sequence[int], vocab_size: int) -> np.ndarray:
@@ -109,28 +162,36 @@ def _extend_and_sample(
     config: LlamaConfig,
     cache: Cache,
     tokens_BL: Int[Array, "B L"],
+    starts_B: Int[Array, " B"],
     first: Int[Array, ""],
     last: Int[Array, ""],
     sampling: Sampling,
-    key: jax.Array,
+    keys_B: jax.Array,
 ) -> tuple[Int[Array, " B"], Cache]:
-    """Append tokens and draw the one that follows tokens[:, last]."""
-    h_BLD, cache = extend(params, config, cache, tokens_BL, first)
+    """Append tokens and draw the one that follows tokens[:, last]; a row's draw depends on its key and position."""
+    h_BLD, cache = extend(params, config, cache, tokens_BL, starts_B, first)
     h_BD = jax.lax.dynamic_index_in_dim(h_BLD, last, axis=1, keepdims=False)
-    head_VD = head_weights(params, config).astype(h_BD.dtype)
-    logits_BV = jnp.einsum("BD,VD->BV", h_BD, head_VD, preferred_element_type=jnp.float32)
-    return sample(logits_BV, sampling, key), cache
+    keys_B = jax.vmap(jax.random.fold_in)(keys_B, first + last + 1 - starts_B)
+    return sample(project_logits(params, config, h_BD), sampling, keys_B), cache
 
 
 def extend(
-    params: Params, config: LlamaConfig, cache: Cache, tokens_BL: Int[Array, "B L"], first: Int[Array, ""]
+    params: Params,
+    config: LlamaConfig,
+    cache: Cache,
+    tokens_BL: Int[Array, "B L"],
+    starts_B: Int[Array, " B"],
+    first: Int[Array, ""],
 ) -> tuple[Float[Array, "B L D"], Cache]:
-    """Hidden states of tokens at positions first, first + 1, ..., and the cache with their keys and values.
+    """Hidden states of tokens at places first, first + 1, ... of the cache, and the cache with their keys and values.
 
-    Places of the cache after a query's own position are never looked at, so padding may follow the tokens.
+    A row begins at its place in `starts_B`, and sees nothing before it. Places after a query's own are never looked
+    at either, so padding may stand on both sides.
     """
     model = merge(params, config)
-    turn = rotation(config, first + jnp.arange(tokens_BL.shape[1])[None])
+    places_L, starts_B1 = first + jnp.arange(tokens_BL.shape[1]), starts_B[:, None]
+    turn = rotation(config, places_L - starts_B1)
+    sides_BL, sides_BS = ((places >= starts_B1) for places in (places_L, jnp.arange(cache.keys.shape[2])))
     graph, stacked = nnx.split(model.layers)
 
     def apply_layer(h_BLD: jax.Array, layer: tuple[nnx.State, Cache]) -> tuple[jax.Array, Cache]:
@@ -139,7 +200,8 @@ def extend(
         q, k, v = block.project(h_BLD, turn, LOCAL)
         keys = jax.lax.dynamic_update_slice_in_dim(keys, k, first, axis=1)
         values = jax.lax.dynamic_update_slice_in_dim(values, v, first, axis=1)
-        return block.finish(h_BLD, attend_chunked(q, keys, values, first=first), LOCAL), Cache(keys, values)
+        attended = attend_chunked(q, keys, values, sides_BL, sides_BS, first=first, window=config.sliding_window)
+        return block.finish(h_BLD, attended, LOCAL), Cache(keys, values)
 
     h_BLD, cache = jax.lax.scan(apply_layer, model.embed(tokens_BL, LOCAL), (stacked, cache))
     return model.final_norm(h_BLD), cache

@@ -32,8 +32,8 @@ class Sampling(NamedTuple):
         return Sampling(float(self.temperature), int(self.top_k), float(self.top_p))
 
 
-def sample(logits_BV: Float[Array, "B V"], sampling: Sampling, key: jax.Array) -> Int[Array, " B"]:
-    """Draw one token a row.
+def sample(logits_BV: Float[Array, "B V"], sampling: Sampling, keys_B: jax.Array) -> Int[Array, " B"]:
+    """Draw one token a row, each by its own key.
 
     Temperature 0 takes the likeliest. Else only the `top_k` likeliest (0: all) and of these, by their probabilities
     among all tokens, the fewest whose sum reaches `top_p` may be drawn; equal logits rank by id.
@@ -44,6 +44,6 @@ def sample(logits_BV: Float[Array, "B V"], sampling: Sampling, key: jax.Array) -
     before_BV = jnp.cumsum(probabilities_BV, axis=-1) - probabilities_BV
     ranks = jnp.arange(logits_BV.shape[-1])
     allowed = (before_BV < sampling.top_p) & ((sampling.top_k == 0) | (ranks < sampling.top_k)) | (ranks == 0)
-    drawn_B = jax.random.categorical(key, jnp.where(allowed, ranked_BV, -jnp.inf))
+    drawn_B = jax.vmap(jax.random.categorical)(keys_B, jnp.where(allowed, ranked_BV, -jnp.inf))
     drawn_B = jnp.where(sampling.temperature == 0, 0, drawn_B)
     return jnp.take_along_axis(order_BV, drawn_B[:, None], axis=-1)[:, 0]
