@@ -1,5 +1,7 @@
 """Models and compiled train steps to measure, made as train.py makes them but without documents."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -39,19 +41,16 @@ def open_recipe(
     config: LlamaConfig, vocab_size: int, *, max_length: int, tokens_per_step: int, cache: Path | None, **optimizer: Any
 ) -> Any:
     """The `Recipe` of train.py with these settings, on all devices; compiled steps are kept in `cache`, if given."""
-    import os
-
     if cache is not None:
         os.environ["DYADLM_COMPILE_CACHE"] = str(cache)
-    from dataservice import DataConfig
     from training import devices
     from training.config import Config
-    from training.settings import DistributedConfig, OptimizerConfig
     from training.step import make_recipe
 
-    data = DataConfig(min_length=min(64, max_length), max_length=max_length, tokens_per_step=tokens_per_step)
-    settings = Config(model=config, data=data, optimizer=OptimizerConfig(**optimizer))
-    mesh = devices.start(DistributedConfig())
+    base = Config(model=config)
+    data = replace(base.data, min_length=min(64, max_length), max_length=max_length, tokens_per_step=tokens_per_step)
+    settings = replace(base, data=data, optimizer=replace(base.optimizer, **optimizer))
+    mesh = devices.start(settings.distributed)
     return make_recipe(settings, mesh, cast(Any, Vocabulary(vocab_size)), np.dtype(np.uint16), STEPS_PLANNED)
 
 
