@@ -7,6 +7,9 @@
 Names are imported when first used, so that a command line answers at once.
 """
 
+# Before all else: from here on, Ctrl-C ends a command in one line.
+from tokenizer import interrupts as _interrupts  # noqa: F401, I001
+
 from importlib import import_module
 from typing import TYPE_CHECKING
 

@@ -14,13 +14,14 @@ from dataclasses import fields
 from itertools import pairwise, takewhile
 from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
+from tokenizer.interrupts import EXIT_INTERRUPTED, interruptible
 from tokenizer.option_types import OptionTypeError, convert_words, members
 
 __all__ = ["OptionParser", "add_option", "add_options", "field_docs", "run_command", "take_options"]
 
 Settings = TypeVar("Settings")
 
-EXIT_BAD_INPUT, EXIT_INTERRUPTED = 2, 130
+EXIT_BAD_INPUT = 2
 MOST_ITEMS_SHOWN = 8
 
 _METAVARS = {int: "N", float: "X", str: "TEXT", bool: "true|false"}
@@ -104,7 +105,8 @@ def run_command(
     if sys.stdout is None:
         return _fail("standard output must be open, got a closed one; >/dev/null leaves out what is said")
     try:
-        return _run(parser, arguments, errors)
+        with interruptible(interrupted):
+            return _run(parser, arguments, errors)
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)
         return EXIT_INTERRUPTED

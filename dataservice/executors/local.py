@@ -7,10 +7,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, get_context, parent_process, resource_tracker
 from typing import Any, NamedTuple
 
 from dataservice.executors.attempt import MAX_TRIES, attempt, killed
+from tokenizer.interrupts import undisturbed
 
 __all__ = ["LocalPool"]
 
@@ -36,6 +37,8 @@ class LocalPool:
         self._jobs: deque[Job] = deque()
         self._deaths: Counter[int] = Counter()
         self._staff: list[Worker] = []
+        # Else the first worker starts it, which leaves that worker open to Ctrl-C.
+        resource_tracker.ensure_running()
 
     def submit(self, index: int, task: Any) -> None:
         """Add a task."""
@@ -64,8 +67,9 @@ class LocalPool:
             if worker is None and len(self._staff) == self.workers:
                 return
             if worker is None:
-                worker = Worker(self._function)
-                self._staff.append(worker)
+                with undisturbed():
+                    worker = Worker(self._function)
+                    self._staff.append(worker)
             try:
                 worker.give(self._jobs[0])
                 self._jobs.popleft()

@@ -6,7 +6,6 @@ the program that counts, and ends with it; one of `multiprocessing` takes twice 
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ from typing import BinaryIO, NamedTuple
 from tokenizer.counting.counter import Counter
 from tokenizer.counting.parts import Batch, Failure, Part
 from tokenizer.errors import TokenizerError
+from tokenizer.interrupts import undisturbed
 
 __all__ = ["count_together", "start_workers"]
 
@@ -39,10 +39,11 @@ def start_workers(pattern: str, number: int) -> Iterator[list[Worker]]:
     with ExitStack() as stack:
         workers = []
         for _ in range(number):
-            worker = _start_worker(pattern)
-            stack.enter_context(worker.replies)
-            stack.enter_context(worker.process)
-            stack.callback(worker.process.kill)  # it holds nothing that would be left behind
+            with undisturbed():
+                worker = _start_worker(pattern)
+                stack.enter_context(worker.replies)
+                stack.enter_context(worker.process)
+                stack.callback(worker.process.kill)  # it holds nothing that would be left behind
             workers.append(worker)
         yield workers
 
@@ -52,8 +53,6 @@ def _start_worker(pattern: str) -> Worker:
     path = [str(Path(__file__).parents[2]), *map(str, sys.path)]
     reading, writing = os.pipe()
     program = f"import sys; sys.path[:] = {path!a}; from tokenizer.counting.worker import serve; serve({writing})"
-    # Ctrl-C, which the terminal sends to every process, must not reach it: it ends with us.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process = subprocess.Popen(
             [sys.executable, "-c", program],
@@ -66,7 +65,6 @@ def _start_worker(pattern: str) -> Worker:
         os.close(reading)
         raise
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(writing)
     with suppress(BrokenPipeError):  # it has ended: that is told when its part is asked for
         assert process.stdin is not None
