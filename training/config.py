@@ -39,6 +39,7 @@ class Config:
     distributed: DistributedConfig = dataclasses.field(default_factory=DistributedConfig)
 
     def __post_init__(self) -> None:
+        self.optimizer.check_lengths(self.data.lengths)
         parts = self.distributed.tensor_parallel
         for name in ("num_heads", "kv_heads", "hidden_width"):
             if getattr(self.model, name) % parts:

@@ -40,6 +40,9 @@ class TrainConfig:
     checkpoint_every. 0: none."""
     max_bad_steps: int = 5
     """Steps in a row with a non-finite loss or gradient (each is skipped) after which the run stops."""
+    microbatch_tokens: int = 0
+    """Tokens that go through the model at once, on all devices together: a step sums the gradients of as many passes as
+    that takes, and needs less memory. A pass takes at least a row of every device. 0: the whole batch at once."""
     loss_chunk_tokens: int = 0
     """Tokens whose logits are held at once; 0: chosen so that they stay under about 256 MiB a device."""
     sample_prompt: str = ""
@@ -56,7 +59,14 @@ class TrainConfig:
             _check_positive("num_steps", self.num_steps)
         for name in ("log_every", "checkpoint_every", "keep_checkpoints", "max_bad_steps", "sample_tokens"):
             _check_positive(name, getattr(self, name))
-        for name in ("evaluate_every", "evaluate_batches", "keep_every", "loss_chunk_tokens", "sample_temperature"):
+        for name in (
+            "evaluate_every",
+            "evaluate_batches",
+            "keep_every",
+            "loss_chunk_tokens",
+            "microbatch_tokens",
+            "sample_temperature",
+        ):
             _check_not_negative(name, getattr(self, name))
         if self.keep_every % self.checkpoint_every:
             raise ValueError(

@@ -16,12 +16,15 @@ from model.rope import segment_positions
 from tokenizer import Tokenizer
 from training.config import Config
 from training.loss import LossSums, cross_entropy
+from training.microbatches import microbatch_count, split_rows, sum_over
+from training.optimizers.average import follow
 from training.optimizers.config import OptimizerConfig
 from training.optimizers.directions import make_optimizer
 from training.optimizers.schedules import learning_rates
 
 State = dict[str, Any]
-"""{"params": nested dict of float32 arrays, "optimizer": optax state, "step": int32, steps taken}."""
+"""{"params": nested dict of float32 arrays, "optimizer": optax state, "step": int32, steps taken}; with
+optimizer.ema_decay also {"ema": an average like params, "ema_updates": int32, finite steps in it}."""
 Arrays = dict[str, jax.Array]
 
 
@@ -37,6 +40,7 @@ class Recipe(NamedTuple):
     learning_rate: optax.Schedule
     optimizer_config: OptimizerConfig
     loss_chunk_tokens: int
+    microbatch_tokens: int
     shard_parameters: bool
 
 
@@ -52,6 +56,7 @@ def make_recipe(config: Config, mesh: Mesh, tokenizer: Tokenizer, token_dtype: n
         learning_rate=learning_rates(config.optimizer, num_steps),
         optimizer_config=config.optimizer,
         loss_chunk_tokens=config.train.loss_chunk_tokens,
+        microbatch_tokens=config.train.microbatch_tokens,
         shard_parameters=config.distributed.shard_parameters,
     )
 
@@ -76,7 +81,16 @@ def init_state(recipe: Recipe, key: jax.Array) -> State:
 
 def state_of(recipe: Recipe, params: Any) -> State:
     """The state of a run that starts with these parameters: a fresh optimizer, no step taken (traceable)."""
-    return {"params": params, "optimizer": recipe.optimizer.init(params), "step": jnp.zeros((), jnp.int32)}
+    none = jnp.zeros((), jnp.int32)
+    state = {"params": params, "optimizer": recipe.optimizer.init(params), "step": none}
+    if recipe.optimizer_config.ema_decay:
+        state |= {"ema": jax.tree.map(jnp.zeros_like, params), "ema_updates": none}
+    return state
+
+
+def evaluated_params(state: State) -> Any:
+    """The parameters that evaluation, export and generation use: their average where there is one."""
+    return state.get("ema", state["params"])
 
 
 def abstract_state(recipe: Recipe) -> State:
@@ -119,29 +133,56 @@ def target_weights(batch: Arrays) -> jax.Array:
     return jnp.broadcast_to(batch["weights"][:, None], batch["targets"].shape)
 
 
+def batch_gradient(params: Any, batch: Arrays, recipe: Recipe) -> tuple[jax.Array, LossSums, Any]:
+    """The objective of a batch, its sums and its gradient, in as many passes as recipe.microbatch_tokens asks for."""
+    rows, length = batch["inputs"].shape
+    config = recipe.optimizer_config
+
+    def objective(params: Any, batch: Arrays) -> tuple[jax.Array, LossSums]:
+        sums = loss_sums(params, batch, recipe)
+        return config.loss_factor(length) * (sums.nll + config.z_loss * sums.z) / recipe.tokens_per_step, sums
+
+    def gradient(batch: Arrays) -> tuple[jax.Array, LossSums, Any]:
+        (value, sums), grads = jax.value_and_grad(objective, has_aux=True)(params, batch)
+        return value, sums, grads
+
+    count = microbatch_count(recipe.mesh, rows, length, recipe.microbatch_tokens)
+    if count == 1:
+        return gradient(batch)
+    everywhere = NamedSharding(recipe.mesh, PartitionSpec())
+    as_params = jax.tree.map(lambda leaf: leaf.sharding, abstract_state(recipe)["params"])
+    shardings = (everywhere, LossSums(everywhere, everywhere, everywhere), as_params)
+    return sum_over(gradient, split_rows(batch, count, recipe.mesh), shardings)
+
+
+def move(state: State, grads: Any, rate: jax.Array, recipe: Recipe) -> State:
+    """Parameters, optimizer state and average after a step of this learning rate."""
+    direction, optimizer = recipe.optimizer.update(grads, state["optimizer"], state["params"])
+    params = jax.tree.map(lambda parameter, along: parameter - rate * along, state["params"], direction)
+    new = {"params": params, "optimizer": optimizer}
+    if "ema" in state:
+        updates = state["ema_updates"] + 1
+        new |= {"ema": follow(state["ema"], params, updates, recipe.optimizer_config.ema_decay), "ema_updates": updates}
+    return new
+
+
 def make_train_step(recipe: Recipe) -> Callable[[State, Arrays], tuple[State, dict[str, jax.Array]]]:
     """One optimizer step: (state, batch) -> (state, metrics).
 
     The loss is summed over real targets and divided by the *constant* tokens per step, so that every target weighs the
-    same in whichever batch it comes. A step whose loss or gradient is not finite leaves the state as it was and says so
-    in `finite`. Metrics are float32 scalars: loss (nats per real target), count, gradient_norm, learning_rate, finite.
+    same in whichever batch it comes, unless the settings give its length a factor. A step whose loss or gradient is not
+    finite leaves the state as it was and says so in `finite`. Metrics are float32 scalars: loss (nats per real target),
+    count, gradient_norm, learning_rate, finite.
     """
 
-    def objective(params: Any, batch: Arrays) -> tuple[jax.Array, LossSums]:
-        sums = loss_sums(params, batch, recipe)
-        return (sums.nll + recipe.optimizer_config.z_loss * sums.z) / recipe.tokens_per_step, sums
-
     def train_step(state: State, batch: Arrays) -> tuple[State, dict[str, jax.Array]]:
-        params, step = state["params"], state["step"]
-        (value, sums), grads = jax.value_and_grad(objective, has_aux=True)(params, batch)
-        norm = optax.global_norm(grads)
+        value, sums, grads = batch_gradient(state["params"], batch, recipe)
+        norm = optax.tree.norm(grads)
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
-        rate = jnp.asarray(recipe.learning_rate(step), jnp.float32)
-        direction, optimizer_state = recipe.optimizer.update(grads, state["optimizer"], params)
-        moved = jax.tree.map(lambda parameter, along: parameter - rate * along, params, direction)
-        new = {"params": moved, "optimizer": optimizer_state}
-        old = {"params": params, "optimizer": state["optimizer"]}
-        kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, old)
+        factor = recipe.optimizer_config.rate_factor(batch["inputs"].shape[1])
+        rate = jnp.asarray(recipe.learning_rate(state["step"]) * factor, jnp.float32)
+        new = move(state, grads, rate, recipe)
+        kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, {name: state[name] for name in new})
         metrics = {
             "loss": sums.nll / jnp.maximum(sums.count, 1),
             "count": sums.count,
@@ -149,7 +190,7 @@ def make_train_step(recipe: Recipe) -> Callable[[State, Arrays], tuple[State, di
             "learning_rate": rate,
             "finite": finite.astype(jnp.float32),
         }
-        return kept | {"step": step + 1}, metrics
+        return kept | {"step": state["step"] + 1}, metrics
 
     return train_step
 
