@@ -1,6 +1,7 @@
 """Preparing a store in the background while it is read: a process that lives no longer than the one it works for."""
 
 import atexit
+import logging
 import os
 import pickle
 import shutil
@@ -18,6 +19,7 @@ from dataservice.errors import DataError
 from dataservice.store.demand import Demand
 from tokenizer.corpus import CorpusConfig
 from tokenizer.errors import TokenizerError
+from tokenizer.waiting import MARK
 
 if TYPE_CHECKING:
     from tokenizer import Tokenizer
@@ -42,6 +44,7 @@ class Ingest:
     def __init__(self, corpus: CorpusConfig, tokenizer: "Tokenizer", output: Path, data: DataConfig) -> None:
         output.parent.mkdir(parents=True, exist_ok=True)
         self._log = output.with_name(output.name + ".log")
+        self._num_read = 0
         artefact = Path(tempfile.mkdtemp(prefix="dyadlm-"), "tokenizer")
         tokenizer.save(artefact)
         request = pickle.dumps((os.getpid(), corpus, artefact, output, data))
@@ -68,7 +71,11 @@ class Ingest:
         return self._process.pid
 
     def fault(self) -> str | None:
-        """Why the child ended without completing the store, as one line; None when it did not."""
+        """Why the child ended without completing the store, as one line; None when it did not.
+
+        Whoever asks waits for the child: what it waits for, in turn, is said.
+        """
+        self._say_waits()
         status = self._process.poll()
         if not status:
             return None
@@ -76,6 +83,16 @@ class Ingest:
         if status == BAD_INPUT and lines:
             return lines[-1]
         return f"the process that prepares documents must end well, got exit status {status}; see {self._log}"
+
+    def _say_waits(self) -> None:
+        """Logs the last new line of the child's about what it waits for."""
+        with self._log.open("rb") as log:
+            log.seek(self._num_read)
+            lines = log.read().rpartition(b"\n")
+        self._num_read += len(lines[0] + lines[1])
+        waits = [line for line in lines[0].decode(errors="replace").splitlines() if line.startswith(MARK)]
+        if waits:
+            logging.getLogger(__name__).warning(waits[-1])
 
     def close(self) -> None:
         """Ends the child; what it finished stays, and the next one carries on."""

@@ -73,7 +73,7 @@ class Connection:
                     self._leave(number)
             raise TransientError("; ".join(faults))
 
-        return persist(attempt, self._patience, self._give_up)
+        return persist(",".join(self.urls), attempt, self._patience, self._give_up)
 
     def _ask(self, url: str, action: Action[Result], options: flight.FlightCallOptions) -> Result:
         try:

@@ -47,7 +47,7 @@ class UrlFiles:
                     "python -m dataservice prepare has made"
                 ) from error
 
-        return persist(attempt, self._patience, lambda fault: self._give_up(url, fault))
+        return persist(url, attempt, self._patience, lambda fault: self._give_up(url, fault))
 
     def has_writer(self) -> bool:
         """Whether shards may still come: nothing tells, so until nothing has come for an hour."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tokenizer.errors import CorpusError, SourceError
+from tokenizer.waiting import say_next_try, say_when_silent
 
 __all__ = ["RETRY_PAUSES", "with_retries"]
 
@@ -34,9 +35,11 @@ def with_retries(action: Callable[[], Answer], url: str) -> Answer:
 
     Raises SourceError, which names the URL and the last error, when asking again cannot help or has not helped.
     """
-    for pause in (*RETRY_PAUSES, None):
+    tries = len(RETRY_PAUSES) + 1
+    for number, pause in enumerate((*RETRY_PAUSES, None), 1):
         try:
-            return action()
+            with say_when_silent(url, number, tries):
+                return action()
         except CorpusError:
             raise
         except Exception as error:
@@ -44,9 +47,10 @@ def with_retries(action: Callable[[], Answer], url: str) -> Answer:
                 raise SourceError(f"source must be readable, got {describe(error)}: {url}") from error
             if pause is None:
                 raise SourceError(
-                    f"source must answer, got {describe(error)} in the last of {len(RETRY_PAUSES) + 1} tries: {url}; "
+                    f"source must answer, got {describe(error)} in the last of {tries} tries: {url}; "
                     "run again when it does"
                 ) from error
+            say_next_try(url, describe(error), number, tries, pause)
             time.sleep(pause)
     raise AssertionError("the last try returns or raises")
 

@@ -144,6 +144,42 @@ def test_a_server_that_hangs_is_asked_again_after_the_timeout(make_store, serve,
     assert server.num_slow == 0
 
 
+class HangingServer(StoreServer):
+    """Answers no request for tokens from when `released` is cleared until it is set."""
+
+    def __init__(self, *arguments, **options):
+        self.released = threading.Event()
+        self.released.set()
+        super().__init__(*arguments, **options)
+
+    def read_tokens(self, store, request):
+        self.released.wait()
+        return super().read_tokens(store, request)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part_bytes", [16, 1 << 20])
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_stop_ends_the_wait_for_a_server_that_hangs(make_store, serve, connect, monkeypatch, prefetch, part_bytes):
+    # Parts that are asked for at the same time, by threads of their own.
+    monkeypatch.setattr("dataservice.service.remote_store.PART_BYTES", part_bytes)
+    server, stopped = serve(make_store(LENGTHS), kind=HangingServer), threading.Event()
+    for_ever = Patience(tries=9, timeout=3600.0)
+    served, config = connect(server.url, patience=for_ever), config_of(prefetch=prefetch)
+    iterator = iter(batches(served, config, is_stopped=stopped.is_set))
+    seen = [next(iterator)]
+    server.released.clear()
+    try:
+        waiting = threading.Timer(0.3, stopped.set)
+        waiting.start()
+        seen += list(iterator)
+        waiting.join()
+        iterator.close()
+        assert len(seen) < len(list(BatchDataset(make_store(LENGTHS), config)))
+    finally:
+        server.released.set()
+
+
 class CorruptingServer(StoreServer):
     """Flips a bit of the next `num_wrong` pieces, and sends the checksums of the right ones, or (lies) of the wrong."""
 
