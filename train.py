@@ -50,6 +50,7 @@ def train(config: Config, run: Run) -> int:
     import dataservice
     from training import checkpoint, compilation, data, devices, report
     from training.heldout import Evaluator
+    from training.initial_weights import starting_state
     from training.loop import Loop
     from training.metrics import MetricsLog
     from training.signals import stop_on_signals
@@ -71,14 +72,19 @@ def train(config: Config, run: Run) -> int:
         buckets, held_out_buckets = map(dataservice.buckets, (config.data, data.evaluation_settings(config)))
         train_steps = compilation.compile_train_steps(recipe, buckets, progress)
         evaluation_steps = compilation.compile_evaluation_steps(recipe, held_out_buckets, progress)
-        print("\n".join(compilation.compilation_table(train_steps.values(), recipe.tokens_per_step)))
+        print("\n".join(compilation.compilation_table(train_steps.values(), recipe)))
 
         # State: the newest checkpoint of this run, or a fresh one.
         position, retention = data.bookkeeping(store, config, tokenizer)
         checkpoints = checkpoint.Checkpoints(
-            run.checkpoints, keep=config.train.keep_checkpoints, position=position, release=retention.release
+            checkpoint.checkpoint_folder(run, config.train),
+            config.train,
+            position=position,
+            release=retention.release,
         )
-        state, step, tokens = checkpoints.restore_or_start(recipe, config.train.seed)
+        state, step, tokens = checkpoints.restore_or_start(
+            recipe, lambda: starting_state(recipe, config.train, tokenizer)
+        )
         retention.refuse_passed(step)
         # Not before: settings that are refused leave the run as it was.
         if is_first:

@@ -1,112 +1,182 @@
 """Checkpoints of a run: model, optimizer and position, saved asynchronously by orbax, only ever read when committed."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from etils import epath
 
 from training.errors import CheckpointError
-from training.step import Recipe, State, abstract_state, init_state
+from training.position import Position, check_position
+from training.run import Run
+from training.settings import TrainConfig
+from training.step import Recipe, State, abstract_state
 
 
-class Position(NamedTuple):
-    """Where a run is, and over what: everything that a resumed run must share with the saved one."""
+def checkpoint_folder(run: Run, config: TrainConfig) -> epath.Path:
+    """The folder of a run's checkpoints: train.checkpoints, or RUN/checkpoints.
 
-    step: int
-    """Steps taken."""
-    tokens: int
-    """Real targets trained on."""
-    data: str
-    """Digest of the shards of the windows up to the step's own."""
-    schedule: str
-    """Digest of the curriculum, the lengths and the seed."""
-    tokenizer: str
-    """Fingerprint of the tokenizer."""
-    model: str
-    """The architecture, one `name=value` after another."""
+    Raises:
+        CheckpointError: it is in a cloud, and the package that reaches it is missing.
+    """
+    if config.checkpoints is None:
+        return epath.Path(run.checkpoints.absolute())
+    if "://" not in config.checkpoints:
+        return epath.Path(config.checkpoints).absolute()
+    try:
+        folder = epath.Path(config.checkpoints)
+        folder.exists()
+    except ImportError:
+        raise CheckpointError(
+            f"train.checkpoints must be a place that can be reached, got {config.checkpoints} without the package "
+            "gcsfs; pip install gcsfs, or mount the bucket as a folder"
+        ) from None
+    return folder
 
 
-ADVICE = {
-    "data": "the store was changed; restore it, or start another run with train.run=...",
-    "schedule": "the data settings or the seed were changed; undo that, or start another run with train.run=...",
-    "tokenizer": "the store was made with another tokenizer; use the first, or start another run with train.run=...",
-    "model": "the model settings were changed; undo that, or start another run with train.run=...",
-}
+def committed_steps(folder: epath.Path) -> list[int]:
+    """The steps of a folder whose checkpoints are whole, ascending; one that was being written is none."""
+    return sorted(ocp.utils.checkpoint_steps(folder))
 
 
 class Checkpoints:
-    """The checkpoints/ folder of a run; STEP/ holds `state` and `position`.
+    """The checkpoints of a run; STEP/ holds `state` and `position`.
 
     Args:
-        folder: RUN/checkpoints.
-        keep: how many of the latest steps to keep.
+        folder: Where, made when missing.
+        config: How many are kept (`keep_checkpoints`, `keep_every`).
         position: (step, tokens) -> the position of this run there.
-        release: takes the oldest step that may still be resumed from, whenever there is another checkpoint.
+        release: Takes the oldest of the latest `keep_checkpoints` steps, whenever there is another checkpoint. Those
+            that `keep_every` keeps for ever hold nothing back: they are for evaluation and export.
     """
 
     def __init__(
-        self, folder: Path, *, keep: int, position: Callable[[int, int], Position], release: Callable[[int], None]
+        self,
+        folder: epath.Path,
+        config: TrainConfig,
+        *,
+        position: Callable[[int, int], Position],
+        release: Callable[[int], None],
     ):
-        options = ocp.CheckpointManagerOptions(max_to_keep=keep, enable_async_checkpointing=True)
-        self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
-        self._folder = folder
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=config.keep_checkpoints,
+            keep_period=config.keep_every or None,
+            cleanup_tmp_directories=True,  # of saves that were killed
+            enable_async_checkpointing=True,
+        )
+        self._folder, self._keep = folder, config.keep_checkpoints
+        with self._writing():
+            self._manager = ocp.CheckpointManager(folder, options=options)
         self._position = position
         self._release = release
 
-    def restore_or_start(self, recipe: Recipe, seed: int) -> tuple[State, int, int]:
-        """(state, step, tokens) of the newest committed step, or a fresh state at step 0.
+    def restore_or_start(self, recipe: Recipe, start: Callable[[], State]) -> tuple[State, int, int]:
+        """(state, step, tokens) of the newest committed step, on the mesh of the recipe; `start()` when there is none.
 
         Raises:
             CheckpointError: the checkpoint is damaged, or of other data, another curriculum, tokenizer or model.
         """
-        abstract = abstract_state(recipe)
         step = self._manager.latest_step()
         if step is None:
-            shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
-            init = jax.jit(lambda key: init_state(recipe, key), out_shardings=shardings)
-            return init(jax.random.key(seed)), 0, 0
-        arguments = ocp.args.Composite(position=ocp.args.JsonRestore())
-        saved = Position(**self._restore(step, arguments).position)
+            return start(), 0, 0
+        saved = self._restore_position(step)
         check_position(saved, self._position(step, saved.tokens))
-        state = self._restore(step, ocp.args.Composite(state=ocp.args.StandardRestore(abstract))).state
+        arguments = ocp.args.Composite(state=ocp.args.StandardRestore(abstract_state(recipe)))
+        with self._reading(step):
+            state = self._manager.restore(step, args=arguments).state
         return state, step, saved.tokens
 
     def save(self, state: State, step: int, tokens: int) -> None:
-        """Start saving; arrays are copied first, so the next step may reuse them. A saved step is left as it is."""
+        """Start saving; arrays are copied first, so the next step may reuse them. A saved step is left as it is.
+
+        Raises:
+            CheckpointError: this checkpoint, or the one before it, cannot be written.
+        """
         if step in self._manager.all_steps():
             return
         position = self._position(step, tokens)._asdict()
         items = ocp.args.Composite(state=ocp.args.StandardSave(state), position=ocp.args.JsonSave(position))
-        self._manager.save(step, args=items)
-        # Committed ones: while it is written, the folder of a step has another name.
-        committed = [int(path.name) for path in self._folder.iterdir() if path.name.isdigit()]
-        if committed:
-            self._release(min(committed))
+        with self._writing():
+            self._manager.save(step, args=items)
+        if committed := committed_steps(self._folder):
+            self._release(committed[-self._keep :][0])
 
     def close(self) -> None:
-        """Wait until everything is durable."""
-        self._manager.wait_until_finished()
-        self._manager.close()
+        """Wait until everything is durable.
 
-    def _restore(self, step: int, arguments: ocp.args.Composite) -> Any:
-        try:
-            return self._manager.restore(step, args=arguments)
-        except (ValueError, OSError, KeyError) as error:
+        Raises:
+            CheckpointError: the last checkpoint could not be written.
+        """
+        with self._writing():
+            self._manager.wait_until_finished()
+            self._manager.close()
+
+    def _restore_position(self, step: int) -> Position:
+        if not (self._folder / str(step) / "position").exists():
             raise CheckpointError(
-                f"checkpoint must be whole and of this model, got {self._folder / str(step)} "
-                f"({str(error).splitlines()[0]}); delete that folder to go on from an earlier step"
+                f"checkpoint must be whole and of a trained run, got {self._folder / str(step)} without a position; "
+                "start another run from imported weights with train.initial_weights=..., or delete that folder"
+            )
+        with self._reading(step):
+            arguments = ocp.args.Composite(position=ocp.args.JsonRestore())
+            return Position(**self._manager.restore(step, args=arguments).position)
+
+    @contextmanager
+    def _reading(self, step: int) -> Iterator[None]:
+        with reading(self._folder / str(step), "delete that folder to go on from an earlier step"):
+            yield
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say in one line what the system or orbax says of a place that cannot be written."""
+        try:
+            yield
+        except (OSError, ValueError, RuntimeError) as error:
+            steps: list[int] = []
+            with suppress(OSError):
+                steps = committed_steps(self._folder)
+            mend = f"it goes on from step {steps[-1]}" if steps else "it starts again"
+            raise CheckpointError(
+                f"checkpoints must be written whole, got {one_line(error)} in {self._folder}; make room there and run "
+                f"the same command again: {mend}"
             ) from error
 
 
-def check_position(saved: Position, current: Position) -> None:
-    """Refuse to resume over other data, another curriculum, tokenizer or model.
+@contextmanager
+def reading(place: epath.Path, mend: str) -> Iterator[None]:
+    """Turn whatever damage makes orbax say into one line that names the place and how to mend it."""
+    try:
+        yield
+    except (ValueError, OSError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise CheckpointError(
+            f"checkpoint must be whole and of this model, got {place} ({one_line(error)}); {mend}"
+        ) from error
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of what an error says, or its kind."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def restore_params(place: epath.Path, shapes: Any, mend: str) -> Any:
+    """The parameters of a checkpoint alone, without the optimizer's state; their moving average where there is one.
+
+    Args:
+        place: CHECKPOINTS/STEP.
+        shapes: Nested dict of ShapeDtypeStruct: with another dtype or sharding than they were saved in, parameters are
+            converted, and read straight to where they belong.
+        mend: What to do about a damaged one.
 
     Raises:
-        CheckpointError: names what differs, both values and how to mend it.
+        CheckpointError: it is damaged, or of other shapes.
     """
-    for name, advice in ADVICE.items():
-        was, now = getattr(saved, name), getattr(current, name)
-        if was != now:
-            raise CheckpointError(f"{name} must be that of the checkpoint, {was}, got {now}; {advice}")
+    with reading(place, mend), ocp.PyTreeCheckpointer() as reader:
+        names = reader.metadata(place / "state").item_metadata.tree
+        wanted = {"ema" if "ema" in names else "params": shapes}
+        restore_args = ocp.checkpoint_utils.construct_restore_args(wanted)
+        arguments = ocp.args.PyTreeRestore(wanted, restore_args=restore_args, partial_restore=True)
+        (params,) = reader.restore(place / "state", arguments).values()
+        return jax.block_until_ready(params)

@@ -22,10 +22,10 @@ from dataservice import (
 )
 from tokenizer import Tokenizer
 from training.agreement import check_agreement, wait_for_all
-from training.checkpoint import Position
 from training.config import Config, config_digest
 from training.errors import ConfigError
 from training.placement import block_of
+from training.position import Position
 from training.signals import StopRequest
 from training.step import Recipe
 
@@ -68,7 +68,7 @@ def bookkeeping(store: Store, config: Config, trained: Tokenizer) -> tuple[Calla
 
     def position(step: int, tokens: int) -> Position:
         data = prefix_digest(store, schedule, step)
-        return Position(step, tokens, data, digest, trained.fingerprint, config.model.describe())
+        return Position(step, tokens, data, digest, trained.fingerprint, config.model.describe(), trained.vocab_size)
 
     return position, Retention(store, config.data, schedule, removes=jax.process_index() == 0)
 

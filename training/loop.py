@@ -53,7 +53,7 @@ class Loop:
         self._seconds = self.log.seconds
         self._peak_flops = peak_flops(self.recipe.mesh)
         self.progress("train", step, self.num_steps)
-        if step and self._evaluation_due(step):
+        if (step or self.config.initial_weights) and self._evaluation_due(step):
             self._evaluate(state)
         self._clock = time.perf_counter()
         while self.step < self.num_steps and (batch := self._next_batch(batches)) is not None:

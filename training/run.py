@@ -27,7 +27,9 @@ FREE_SETTINGS = (
     "train.evaluate_every",
     "train.checkpoint_every",
     "train.keep_checkpoints",
+    "train.keep_every",
     "train.max_bad_steps",
+    "train.microbatch_tokens",
     "train.sample_prompt",
     "train.sample_temperature",
     "train.sample_tokens",
@@ -47,7 +49,8 @@ FREE_SETTINGS = (
 )
 """Settings that a run may be started again with another value of: they change none of the steps already taken.
 
-A store may move; that its content is the same, checkpoints know by its digest.
+A store may move; that its content is the same, checkpoints know by its digest. Another train.microbatch_tokens sums in
+another order, as another number of devices does: the same steps, but for rounding.
 """
 
 
@@ -88,10 +91,12 @@ class Run:
         path = self.folder / "config.yaml"
         if not path.exists():
             return
-        was = _flatten(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+        # A run from before there was a setting has its default.
+        defaults = _flatten(resolved_settings(Config()))
+        was = defaults | _flatten(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
         now = _flatten(resolved_settings(config))
         for key in now:
-            if key in was and was[key] != now[key] and not _is_free(key):
+            if was[key] != now[key] and not _is_free(key):
                 raise ConfigError(
                     f"{key} must be {_spell(was[key])} in {self.folder}, as it was there, got {_spell(now[key])}; "
                     f"go on with python train.py {path} or choose another folder with train.run=..."

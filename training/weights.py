@@ -7,16 +7,27 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import orbax.checkpoint as ocp
+from etils import epath
 
 import model
 from model import LlamaConfig
 from tokenizer import Tokenizer
 from tokenizer.output import check_writable
+from training.checkpoint import checkpoint_folder, committed_steps, restore_params
 from training.config import Config, load_config
-from training.errors import CheckpointError, TrainingError
+from training.errors import TrainingError
 from training.run import Run
 
-__all__ = ["Weights", "check_new_folder", "fit_rows", "read_weights", "write_weights"]
+__all__ = [
+    "Weights",
+    "check_new_folder",
+    "find_checkpoint",
+    "fit_rows",
+    "is_run",
+    "open_run",
+    "read_weights",
+    "write_weights",
+]
 
 
 class Weights(NamedTuple):
@@ -32,7 +43,7 @@ class Weights(NamedTuple):
 
 
 def read_weights(folder: Path, step: int | None = None) -> Weights:
-    """Read a run's weights onto the default device.
+    """Read a run's weights onto the default device; their moving average, where it was trained with one.
 
     Args:
         folder: The run.
@@ -41,20 +52,51 @@ def read_weights(folder: Path, step: int | None = None) -> Weights:
     Raises:
         TrainingError: the folder is no run, has no such checkpoint, or a damaged one.
     """
-    run = Run(folder)
-    if not (folder / "config.yaml").is_file() or not run.tokenizer.is_dir():
+    config, tokenizer = open_run(folder)
+    step, place = find_checkpoint(folder, config, step, "--step")
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    shapes = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+        model.abstract_params(config.model, tokenizer.vocab_size),
+    )
+    return Weights(restore_params(place, shapes, "choose another with --step"), config, tokenizer, step)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run."""
+    return (folder / "config.yaml").is_file() and (folder / "tokenizer").is_dir()
+
+
+def open_run(folder: Path) -> tuple[Config, Tokenizer]:
+    """The settings and the tokenizer of a run.
+
+    Raises:
+        TrainingError: the folder is no run.
+    """
+    if not is_run(folder):
         raise TrainingError(
             f"run must be a folder with config.yaml and tokenizer/, got {folder}; train one with python train.py"
         )
-    config = load_config([str(folder / "config.yaml")])
-    tokenizer = Tokenizer.load(run.tokenizer)
-    steps = _steps(run)
+    return load_config([str(folder / "config.yaml")]), Tokenizer.load(Run(folder).tokenizer)
+
+
+def find_checkpoint(folder: Path, config: Config, step: int | None, option: str) -> tuple[int, epath.Path]:
+    """The step and the place of a run's checkpoint, the newest without a step; `option` chooses another.
+
+    Raises:
+        TrainingError: there is no such checkpoint.
+    """
+    # A run that was moved has its checkpoints with it, unless they were somewhere else all the time.
+    checkpoints = checkpoint_folder(Run(folder), config.train)
+    steps = committed_steps(checkpoints)
     if step is None and steps:
-        step = max(steps)
+        step = steps[-1]
     if step is None or step not in steps:
-        expected = ", ".join(map(str, sorted(steps))) or "none yet"
-        raise TrainingError(f"step must be that of a checkpoint ({expected}) of {folder}, got {step}")
-    return Weights(_restore(run, step, config.model, tokenizer.vocab_size), config, tokenizer, step)
+        expected = ", ".join(map(str, steps)) or "none yet"
+        raise TrainingError(
+            f"step must be that of a checkpoint ({expected}) of {folder}, got {step}; choose one with {option}"
+        )
+    return step, checkpoints / str(step)
 
 
 def write_weights(folder: Path, params: dict[str, Any], config: LlamaConfig, tokenizer: Tokenizer) -> None:
@@ -90,30 +132,3 @@ def fit_rows(params: dict[str, Any], num_rows: int) -> dict[str, Any]:
         return jnp.concatenate([kept, mean])
 
     return params | {name: fit(params[name]) for name in ("embedding", "head") if name in params}
-
-
-def _steps(run: Run) -> set[int]:
-    """Committed ones: while it is written, the folder of a step has another name."""
-    if not run.checkpoints.is_dir():
-        return set()
-    return {int(path.name) for path in run.checkpoints.iterdir() if path.name.isdigit()}
-
-
-def _restore(run: Run, step: int, config: LlamaConfig, vocab_size: int) -> dict[str, Any]:
-    """The parameters alone, without the optimizer's state."""
-    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    shapes = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
-        {"params": model.abstract_params(config, vocab_size)},
-    )
-    restore_args = ocp.checkpoint_utils.construct_restore_args(shapes)
-    path = run.checkpoints.absolute() / str(step) / "state"
-    try:
-        with ocp.PyTreeCheckpointer() as reader:
-            args = ocp.args.PyTreeRestore(shapes, restore_args=restore_args, partial_restore=True)
-            return reader.restore(path, args)["params"]
-    except (ValueError, OSError, KeyError) as error:
-        raise CheckpointError(
-            f"checkpoint must be whole and of the run's model, got {path} ({str(error).splitlines()[0]}); "
-            "choose another with --step"
-        ) from error
