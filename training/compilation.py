@@ -11,6 +11,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import model
 from dataservice import Bucket
+from training.microbatches import microbatch_count
 from training.step import Recipe, abstract_state, batch_shapes, make_evaluation_step, make_train_step
 
 
@@ -51,14 +52,22 @@ def replicated(recipe: Recipe) -> NamedSharding:
     return NamedSharding(recipe.mesh, PartitionSpec())
 
 
-def compilation_table(steps: Iterable[CompiledStep], tokens_per_step: int) -> list[str]:
-    """Lines of a table: length, rows, compile seconds, temporary memory, FLOPs per token."""
-    lines = [f"{'length':>8} {'rows':>6} {'compile s':>10} {'temporary':>10} {'MFLOP/token':>12}"]
+def compilation_table(steps: Iterable[CompiledStep], recipe: Recipe) -> list[str]:
+    """Lines of a table: length, rows, passes (microbatches), compile seconds, temporary memory, FLOPs per token."""
+    lines = [f"{'length':>8} {'rows':>6} {'passes':>6} {'compile s':>10} {'temporary':>10} {'MFLOP/token':>12}"]
+    too_few_rows = []
     for step in steps:
         name = f"{step.bucket.length}{'p' if step.bucket.packed else ''}"
-        rows = tokens_per_step // step.bucket.length
+        rows = recipe.tokens_per_step // step.bucket.length
+        passes = microbatch_count(recipe.mesh, rows, step.bucket.length, recipe.microbatch_tokens)
+        if recipe.tokens_per_step > passes * (recipe.microbatch_tokens or recipe.tokens_per_step):
+            too_few_rows.append(name)
         memory = f"{step.temporary_bytes / 2**20:.0f} MiB"
-        lines.append(f"{name:>8} {rows:>6} {step.seconds:>10.1f} {memory:>10} {step.flops_per_token / 1e6:>12.1f}")
+        shape = f"{name:>8} {rows:>6} {passes:>6}"
+        lines.append(f"{shape} {step.seconds:>10.1f} {memory:>10} {step.flops_per_token / 1e6:>12.1f}")
+    if too_few_rows:
+        passes_of = f"passes of {recipe.microbatch_tokens:,} tokens"
+        lines.append(f"too few rows for {passes_of}, so in larger ones: length {', '.join(too_few_rows)}")
     return lines
 
 

@@ -12,7 +12,7 @@ from dataservice import Bucket
 from training.compilation import CompiledStep, replicated
 from training.metrics import MetricsLog, bucket_name
 from training.placement import place_batch
-from training.step import Recipe, State, batch_shapes, position_starts
+from training.step import Recipe, State, batch_shapes, evaluated_params, position_starts
 
 
 class Evaluator:
@@ -32,7 +32,7 @@ class Evaluator:
 
     def __call__(self, state: State, step: int, tokens: int) -> None:
         """Evaluate the state and write a row of metrics."""
-        values = average(self._bucket_sums(state["params"], batch) for batch in self.batches)
+        values = average(self._bucket_sums(evaluated_params(state), batch) for batch in self.batches)
         self._log.write({"step": step, "tokens": tokens, "seconds": self._log.seconds, **values})
         print(f"step {step}: held-out loss {values['held_out_loss']:.4f} nats per token")
 

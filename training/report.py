@@ -13,7 +13,7 @@ from training.loop import Loop
 from training.optimizers.groups import describe_groups
 from training.plots import plot_loss
 from training.run import Run
-from training.step import Recipe, State
+from training.step import Recipe, State, evaluated_params
 
 
 def describe_model(recipe: Recipe) -> None:
@@ -49,7 +49,7 @@ def sample_text(config: Config, state: State, tokenizer: Tokenizer) -> str:
         return ""
     begin = tokenizer.special_tokens["<eod>"]
     ids = model.generate(
-        state["params"],
+        evaluated_params(state),
         config.model,
         [begin, *tokenizer.encode(prompt)],
         max_new_tokens=config.train.sample_tokens,
