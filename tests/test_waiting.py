@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dataservice import DataConfig, IngestError
+from dataservice import DataConfig, IngestError, StoreError
 from dataservice.ingest import Ingest
 from dataservice.store import retrying as store_retrying
 from dataservice.store.retrying import Patience, TransientError, persist
@@ -43,7 +43,7 @@ def test_the_next_try_for_a_store_is_told_and_short_pauses_are_not(monkeypatch, 
 
     monkeypatch.setattr(store_retrying, "_pause", lambda seconds, fault: None)
     with pytest.raises(ValueError, match="closing"):
-        persist("grpc://a", fail, Patience(tries=4, first_pause=0.5), lambda fault: ValueError(str(fault)))
+        persist("grpc://a", fail, Patience(tries=4, first_pause=0.5), lambda fault: StoreError(str(fault)))
     assert caplog.messages == [
         "waiting for grpc://a: closing; try 2 of 4, next in 1 s",
         "waiting for grpc://a: closing; try 3 of 4, next in 2 s",
@@ -72,7 +72,7 @@ def test_an_answer_that_does_not_come_is_told_while_it_does_not(monkeypatch, cap
         if kind == "documents":
             assert retrying.with_retries(lambda: said.event.wait(60), AWAY)
         else:
-            assert persist(AWAY, lambda: said.event.wait(60), Patience(), lambda fault: ValueError(str(fault)))
+            assert persist(AWAY, lambda: said.event.wait(60), Patience(), lambda fault: StoreError(str(fault)))
     finally:
         logging.getLogger("tokenizer").removeHandler(said)
     assert caplog.messages == [f"waiting for {AWAY}: no answer in 0.05 s; try 1 of {8 if kind == 'documents' else 11}"]

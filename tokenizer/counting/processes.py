@@ -84,8 +84,8 @@ def count_together(batches: Iterable[Batch], total: Counter, workers: Sequence[W
         return
     queue: Batches = SimpleQueue()
     with ThreadPoolExecutor(len(workers)) as threads:
-        futures = [threads.submit(_feed, worker, queue) for worker in workers]
-        try:
+        try:  # from before the first thread on: it would wait for ever for what nobody brings after Ctrl-C
+            futures = [threads.submit(_feed, worker, queue) for worker in workers]
             own = _count_own_share(batches, queue, total, futures)
             for _ in workers:
                 queue.put(None)
