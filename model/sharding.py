@@ -92,11 +92,12 @@ def batch_spec(mesh: Mesh | AbstractMesh, rows: int, length: int) -> PartitionSp
 
 
 def param_shardings(params: Any, mesh: Mesh | AbstractMesh, *, replicated: bool = False) -> Any:
-    """A tree of NamedSharding: each parameter over all axes on its last dimension that divides, else replicated.
+    """A tree of NamedSharding: each parameter over all axes on its last dimension that they divide.
 
-    A matrix of TENSOR_DIMENSIONS has that dimension on the tensor axis, if it divides, and the data axes on its last
-    dimension that still divides. `replicated` leaves the data axes out: every replica holds the whole. `params` is a
-    tree of anything with a shape whose paths end in parameters' names, so optimizer state works as well.
+    Where they divide none, as many of the last axes as do. A matrix of TENSOR_DIMENSIONS has that dimension on the
+    tensor axis, if it divides, and the others on the data axes. `replicated` leaves the data axes out: every replica
+    holds the whole. `params` is a tree of anything with a shape whose paths end in parameters' names, so optimizer
+    state works as well.
     """
 
     def shard(path: Any, leaf: Any) -> NamedSharding:
@@ -106,10 +107,12 @@ def param_shardings(params: Any, mesh: Mesh | AbstractMesh, *, replicated: bool 
             shape[tensor] //= mesh.shape[TENSOR_AXIS]
             placed[tensor] = (TENSOR_AXIS,)
         spread = () if replicated else mesh.axis_names if tensor is None else data_axes(mesh)
-        parts = math.prod(mesh.shape[name] for name in spread)
-        fits = [axis for axis, size in enumerate(shape) if parts > 1 and size and size % parts == 0]
-        if fits:
-            placed[fits[-1]] += spread
+        for first in range(len(spread)):
+            parts = math.prod(mesh.shape[name] for name in spread[first:])
+            fits = [axis for axis, size in enumerate(shape) if parts > 1 and size and size % parts == 0]
+            if fits:
+                placed[fits[-1]] += spread[first:]
+                break
         return NamedSharding(mesh, _trimmed_spec(placed))
 
     return jax.tree.map_with_path(shard, params)
