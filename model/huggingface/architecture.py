@@ -1,4 +1,4 @@
-"""config.json of a Hugging Face Llama, read into a LlamaConfig and written from one."""
+"""config.json of a Hugging Face Llama or Mistral, read into a LlamaConfig and written from one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,10 +19,15 @@ _SIZES = {
     "tie_word_embeddings": "tied_embeddings",
 }
 """Keys whose values are those of a field."""
-_DEFAULTS = {"rms_norm_eps": 1e-6, "tie_word_embeddings": False}
-"""What transformers takes where a file is silent (LlamaConfig)."""
+_ARCHITECTURES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM"}
+"""Their class by model_type. A Mistral is a Llama with a window."""
+_NORM_AND_HEAD = {"rms_norm_eps": 1e-6, "tie_word_embeddings": False}
+_DEFAULTS = {
+    "llama": {**_NORM_AND_HEAD, "sliding_window": None},
+    "mistral": {**_NORM_AND_HEAD, "sliding_window": 4096, "num_key_value_heads": 8},
+}
+"""What transformers takes where a file is silent (LlamaConfig, MistralConfig)."""
 _EXPECTED = {
-    "model_type": "llama",
     "hidden_act": "silu",
     "attention_bias": False,
     "mlp_bias": False,
@@ -30,7 +35,6 @@ _EXPECTED = {
     "is_decoder": False,
     "add_cross_attention": False,
     "is_encoder_decoder": False,
-    "sliding_window": None,
 }
 """Keys that change what a model computes: only these values are a Llama of ours."""
 _SILENT = {
@@ -43,6 +47,7 @@ _SILENT = {
     "eos_token_id",
     "initializer_range",
     "max_position_embeddings",
+    "model_type",
     "output_attentions",
     "output_hidden_states",
     "pad_token_id",
@@ -51,6 +56,7 @@ _SILENT = {
     "rope_parameters",
     "rope_scaling",
     "rope_theta",
+    "sliding_window",
     "torch_dtype",
     "transformers_version",
     "use_cache",
@@ -79,12 +85,16 @@ def to_content(config: LlamaConfig, vocab_size: int, max_length: int, dtype: str
     Raises:
         ModelError: transformers has no architecture that computes this.
     """
-    for name, needed in (("norm", "rms"), ("qk_norm", False)):
+    for name, needed, what in (
+        ("norm", "rms", "OpenLM's norms"),
+        ("qk_norm", False, "OpenLM's norms"),
+        ("logits_soft_cap", 0, "a Llama's layers and a soft cap"),
+    ):
         value = getattr(config, name)
         if value != needed:
             raise ModelError(
                 f"{name} must be {str(needed).lower()} to be exported, got {str(value).lower()}; transformers has no "
-                "architecture with OpenLM's norms"
+                f"architecture with {what}"
             )
     sizes = {key: getattr(config, field) for key, field in _SIZES.items()}
     sizes |= {"num_key_value_heads": config.kv_heads, "head_dim": config.head_width}
@@ -93,9 +103,10 @@ def to_content(config: LlamaConfig, vocab_size: int, max_length: int, dtype: str
     if config.rope_scaling != "none":
         keys = _ROPE_KEYS[config.rope_scaling]
         scaling = {"rope_type": config.rope_scaling} | {key: getattr(config, _ROPE_FIELDS[key]) for key in keys}
+    kind = "mistral" if config.sliding_window else "llama"
     return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": [_ARCHITECTURES[kind]],
+        "model_type": kind,
         "vocab_size": vocab_size,
         **sizes,
         "hidden_act": "silu",
@@ -106,7 +117,7 @@ def to_content(config: LlamaConfig, vocab_size: int, max_length: int, dtype: str
         "rope_scaling": scaling,
         "torch_dtype": dtype,
         "use_cache": True,
-    }
+    } | ({"sliding_window": config.sliding_window} if kind == "mistral" else {})
 
 
 def from_content(content: Mapping[str, Any]) -> tuple[LlamaConfig, int]:
@@ -115,24 +126,28 @@ def from_content(content: Mapping[str, Any]) -> tuple[LlamaConfig, int]:
     Raises:
         ModelError: a key that is unknown, missing, or of a value that a Llama here does not compute.
     """
+    kind = content.get("model_type", "llama")
+    if kind not in _ARCHITECTURES:
+        raise ModelError(f"model_type must be {' or '.join(_ARCHITECTURES)}, got {kind!r}; only these models are read")
+    expected = _EXPECTED | ({"sliding_window": None} if kind == "llama" else {})
     for key, value in content.items():
-        if key in _EXPECTED and value != _EXPECTED[key]:
-            raise ModelError(f"{key} must be {_EXPECTED[key]}, got {value!r}; only Llama models are read")
+        if key in expected and value != expected[key]:
+            raise ModelError(f"{key} must be {expected[key]}, got {value!r}; it is not computed in a {kind} here")
         if key not in {*_EXPECTED, *_SILENT, *_SIZES}:
             raise ModelError(
                 f"config.json must hold known keys only, got {key!r} ({value!r}); it may change what the model "
                 "computes, so nothing is guessed"
             )
+    content = _DEFAULTS[kind] | dict(content)
     fields = {field: _read(content, key) for key, field in _SIZES.items()}
-    if fields["num_kv_heads"] is None:
-        fields["num_kv_heads"] = 0
-    if fields["head_dim"] is None:
-        fields["head_dim"] = 0
+    for name in ("num_kv_heads", "head_dim"):
+        fields[name] = fields[name] or 0
+    fields["sliding_window"] = content["sliding_window"] or 0
     return LlamaConfig(**fields, **_rope_fields(content)), _read(content, "vocab_size")
 
 
 def _read(content: Mapping[str, Any], key: str) -> Any:
-    value = content.get(key, _DEFAULTS.get(key))
+    value = content.get(key)
     if value is None and key not in ("num_key_value_heads", "head_dim"):
         raise ModelError(f"config.json must hold {key}, got none; take the whole folder of the model")
     return value

@@ -20,6 +20,7 @@ CONFIGS = {
     "one-key": dataclasses.replace(BASE, num_kv_heads=1, tied_embeddings=True, norm_epsilon=1e-6),
     "wide-heads": dataclasses.replace(BASE, head_dim=32),
     "linear": dataclasses.replace(BASE, rope_scaling="linear", rope_factor=4.0),
+    "window": dataclasses.replace(BASE, num_kv_heads=2, sliding_window=5),
     "llama3": dataclasses.replace(BASE, rope_scaling="llama3", rope_original_length=16, num_kv_heads=2),
 }
 TOKENS = np.random.default_rng(0).integers(0, VOCAB_SIZE, (2, 40))
@@ -75,7 +76,7 @@ def test_logits_of_a_folder_that_transformers_wrote_are_its_own(tmp_path, name, 
     write_model(tmp_path / "config", draw(CONFIGS[name]), CONFIGS[name], max_length=64)
     settings = transformers.AutoConfig.from_pretrained(tmp_path / "config")
     torch.manual_seed(3)
-    theirs = transformers.LlamaForCausalLM(settings).to(getattr(torch, dtype))
+    theirs = transformers.AutoModelForCausalLM.from_config(settings).to(getattr(torch, dtype))
     theirs.save_pretrained(tmp_path / "theirs", max_shard_size="60KB")
     params, config = read_model(tmp_path / "theirs")
     config = dataclasses.replace(config, dtype="float32", attention="chunked")
@@ -101,8 +102,8 @@ def test_weights_that_a_type_cannot_hold_are_refused(tmp_path):
     assert not (tmp_path / "config.json").exists()
 
 
-@pytest.mark.parametrize("changes", [{"norm": "layer"}, {"qk_norm": True}])
-def test_openlm_norms_are_not_exported(tmp_path, changes):
+@pytest.mark.parametrize("changes", [{"norm": "layer"}, {"qk_norm": True}, {"logits_soft_cap": 30.0}])
+def test_what_transformers_does_not_compute_is_not_exported(tmp_path, changes):
     config = dataclasses.replace(BASE, **changes)
     with pytest.raises(ModelError, match=f"{next(iter(changes))} must be .* to be exported"):
         write_model(tmp_path, draw(config), config, max_length=64)
@@ -112,7 +113,8 @@ def test_openlm_norms_are_not_exported(tmp_path, changes):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"model_type": "qwen2"}, "model_type must be llama, got 'qwen2'"),
+        ({"model_type": "qwen2"}, "model_type must be llama or mistral, got 'qwen2'"),
+        ({"sliding_window": 8}, "sliding_window must be None, got 8; it is not computed in a llama here"),
         ({"hidden_act": "gelu"}, "hidden_act must be silu, got 'gelu'"),
         ({"attention_bias": True}, "attention_bias must be False, got True"),
         ({"quantization_config": {"bits": 4}}, "quantization_config must be None"),
@@ -132,6 +134,14 @@ def test_a_config_that_means_another_model_is_refused(tmp_path, changes, line):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(ModelError, match=line):
         read_model(tmp_path)
+
+
+@pytest.mark.parametrize(("told", "window"), [({}, 4096), ({"sliding_window": None}, 0), ({"sliding_window": 7}, 7)])
+def test_a_mistral_that_is_silent_has_the_window_of_transformers(tmp_path, told, window):
+    write_model(tmp_path, draw(BASE), BASE, max_length=64)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": "mistral"} | told))
+    assert read_model(tmp_path)[1].sliding_window == window
 
 
 @pytest.mark.parametrize("size", [0, 5, 100, 50_000])
