@@ -106,6 +106,7 @@ def compare(options: argparse.Namespace) -> None:
         for length in options.lengths:
             pair = run_pair(folder, options, length)
             rows.append(describe(length, max(options.tokens_per_step, length), pair))
+            print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
     header = ["length", "DyadLM tokens / CPU s", "torch", "over torch", "DyadLM tokens / s", "torch", "over torch"]
     print_table([*header, "DyadLM MB", "torch MB"], rows)
 

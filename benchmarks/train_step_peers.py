@@ -79,8 +79,8 @@ def open_dyadlm(folder: Path, shape: Shape) -> Step:
 
 
 def open_torch(folder: Path, shape: Shape) -> Step:
-    import torch
-    from torch.nn.functional import cross_entropy
+    import torch  # pyright: ignore[reportMissingImports]
+    from torch.nn.functional import cross_entropy  # pyright: ignore[reportMissingImports]
     from transformers import LlamaForCausalLM
 
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa").train()
