@@ -36,7 +36,7 @@ def attend(
     float32; the result has the dtype of v. `kernel` is LlamaConfig.attention: its kernel runs wherever it is exact, the
     chunked path elsewhere. Raises ModelError where a kernel asked for by name cannot run on this platform.
     """
-    platform = jax.default_backend()
+    platform = layout.platform
     if not layout.is_sharded:
         return _attend_rows(q_BLNH, k_BLKH, v_BLKH, segments_BL, window, kernel, platform)
     return _attend_sharded(q_BLNH, k_BLKH, v_BLKH, segments_BL, window, kernel, platform, layout)

@@ -150,6 +150,11 @@ class Layout:
         return self.mesh is not None and self.mesh.size > 1
 
     @property
+    def platform(self) -> str:
+        """Where it runs: that of the mesh's devices, which may be described only, else the default one."""
+        return self.mesh.devices.flat[0].platform if isinstance(self.mesh, Mesh) else jax.default_backend()
+
+    @property
     def row_axes(self) -> tuple[str, ...]:
         """Mesh axes over which rows are split."""
         return _axes(self.spec, 0)

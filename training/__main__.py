@@ -1,4 +1,4 @@
-"""Command line of runs: `python -m training export | import | generate`."""
+"""Command line of runs: `python -m training export | import | generate | plan`."""
 
 import sys
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import get_args
 from model.errors import ModelError
 from tokenizer.errors import TokenizerError
 from tokenizer.options import OptionParser, add_option, run_command
-from training.commands import run_export, run_generate, run_import
+from training.commands import run_export, run_generate, run_import, run_plan
 from training.errors import TrainingError
 
 
@@ -40,6 +40,16 @@ def make_parser() -> OptionParser:
     add_option(generate, "--seed", int, "Seed of the draws.", default=0)
     add_option(generate, "--begin", str, "Special token before the prompt.", default="<eod>")
     add_option(generate, "--stop", tuple[str, ...], "Special tokens that end the text.", default=("<eod>",))
+
+    plan = parser.add_command("plan", run_plan, "[CONFIG.yaml] [key=value ...]", "How a run would lie on devices.")
+    plan.add_argument("settings", nargs="*", metavar="CONFIG.yaml", help="Settings, as for train.py.")
+    add_option(plan, "--devices", int, "Devices that share the work; they need not be there.", default=1, least=1)
+    add_option(plan, "--topology", str | None, "A TPU slice instead, such as v5e:2x4 (needs libtpu).", default=None)
+    add_option(
+        plan, "--device-memory", float | None, "Memory of a device in GiB: what is over is marked.", default=None
+    )
+    compiling = "Compile the steps too, for the slice or for virtual CPU devices, and print what the compiler says."
+    plan.add_argument("--compile", action="store_true", help=compiling)
     return parser
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-__all__ = ["run_export", "run_generate", "run_import"]
+__all__ = ["run_export", "run_generate", "run_import", "run_plan"]
 
 # Which special token is which of Hugging Face's, as in tokenizer_config.json.
 _SPECIAL_IDS = {"bos_token_id": "<eod>", "eos_token_id": "<eod>", "pad_token_id": "<pad>"}
@@ -91,4 +91,29 @@ def run_generate(arguments: argparse.Namespace) -> int:
         if token not in stops:
             print(decoder.feed([token]), end="", flush=True)
     print(decoder.finish())
+    return 0
+
+
+def run_plan(arguments: argparse.Namespace) -> int:
+    """How a run would lie on devices and what memory it would take, without data and without the devices."""
+    from training import plan
+    from training.config import load_config
+    from training.devices import use_compilation_cache
+
+    config = load_config(arguments.settings)
+    parts = config.distributed.tensor_parallel
+    on_cpu = arguments.compile and arguments.topology is None
+    if arguments.topology is not None:
+        mesh = plan.described_mesh(arguments.topology, parts)
+    elif arguments.compile:
+        mesh = plan.virtual_mesh(arguments.devices, parts)
+    else:
+        mesh = plan.abstract_mesh(arguments.devices, parts)
+    recipe = plan.plan_recipe(config, mesh, "float32" if on_cpu else "bfloat16")
+    planned = plan.plan_buckets(config, recipe)
+    limit = None if arguments.device_memory is None else round(arguments.device_memory * plan.GIB)
+    print("\n".join(plan.describe_plan(recipe, planned, limit)))
+    if arguments.compile:
+        use_compilation_cache()
+        print("\n".join(plan.describe_compiled(recipe, planned)))
     return 0

@@ -63,12 +63,18 @@ def recipe_of(mesh, tokens: int, vocab: int = 96, **settings: Any) -> Any:
     return make_recipe(config, mesh, tokenizer, np.dtype(np.uint16), 10)._replace(tokens_per_step=tokens)
 
 
+@functools.cache
+def fresh_state(config: LlamaConfig, vocab_size: int) -> Any:
+    """Drawn on one device: how an array lies must not change how it is drawn."""
+    recipe = recipe_of(model.make_mesh(jax.devices()[:1]), 1, vocab_size)._replace(model=config)
+    return jax.device_get(jax.jit(lambda: init_state(recipe, jax.random.key(0)))())
+
+
 def take_step(recipe: Any, bucket: Bucket) -> Any:
     """New state and metrics of a step from fresh parameters; the optimizer state holds a multiple of the gradient."""
     abstract = abstract_state(recipe)
     shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
-    # Without shardings: how an array lies must not change how it is drawn.
-    state = jax.device_put(jax.jit(lambda: init_state(recipe, jax.random.key(0)))(), shardings)
+    state = jax.device_put(fresh_state(recipe.model, recipe.vocab_size), shardings)
     batch = {
         name: jax.device_put(draw(name, shape, recipe.vocab_size), shape.sharding)
         for name, shape in batch_shapes(recipe, bucket).items()

@@ -18,7 +18,7 @@ BY_THREE = {"tokens": 768, "dim": 96, "hidden_dim": 192}
 
 GROUPS = {
     "a few devices split the sequence": [
-        {"devices": 2, "buckets": ALL},
+        {"devices": 2, "buckets": ENDS},
         {"devices": 4, "buckets": ALL},
     ],
     "many devices split the sequence": [{"devices": 8, "buckets": ALL}, {"devices": 1, "buckets": ENDS[:1]}],
@@ -32,7 +32,7 @@ GROUPS = {
     ],
     "many devices split layers": [
         {"devices": 8, "tensor": 2, "buckets": ALL[2:]},
-        {"devices": 8, "tensor": 4, "buckets": ALL},
+        {"devices": 8, "tensor": 4, "buckets": ENDS},
     ],
     "variants": [
         {"devices": 4, "tensor": 2, "num_kv_heads": 2, "qk_norm": True, "tied_embeddings": True, "buckets": ENDS},
@@ -67,6 +67,7 @@ def test_eight_devices_that_split_rows_sequence_and_layers_step_as_one_and_hold_
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", GROUPS)
 def test_every_bucket_on_every_mesh_steps_as_on_one_device(name):
     cases = GROUPS[name]

@@ -1,0 +1,132 @@
+"""`python -m training plan`: how a run would lie on its devices, and what it would need, before it has any."""
+
+import dataclasses
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import AbstractMesh, AxisType, Mesh
+
+import dataservice
+import model
+from dataservice import Bucket
+from training.compilation import compile_train_steps
+from training.config import Config
+from training.errors import TrainingError
+from training.memory import DeviceMemory, device_memory
+from training.step import Recipe, abstract_state, make_recipe
+
+GIB = 2**30
+HEADER = (
+    f"{'length':>8} {'rows':>6} {'split':>12} {'GFLOP/token':>12} {'batch':>9} {'activations':>12} {'workspace':>10} "
+    f"{'in all':>9}"
+)
+
+
+def abstract_mesh(num_devices: int, tensor_parallel: int) -> AbstractMesh:
+    """The mesh of so many devices that need not be there."""
+    axes = model.mesh_axes(num_devices, tensor_parallel)
+    return AbstractMesh(tuple(axes.values()), tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
+
+
+def described_mesh(topology: str, tensor_parallel: int) -> Mesh:
+    """The mesh of a TPU slice that need not be there, such as v5e:2x4; steps can be compiled for it.
+
+    Raises:
+        TrainingError: libtpu, which compiles for TPUs, is not installed or knows no such slice.
+    """
+    from jax.experimental import topologies
+
+    try:
+        devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        raise TrainingError(
+            f"--topology must be a TPU slice that libtpu knows, such as v5e:2x4, got {topology} "
+            f"({str(error).splitlines()[0]}); libtpu comes with pip install -e .[tpu]"
+        ) from None
+    return model.make_mesh(devices, tensor_parallel=tensor_parallel)
+
+
+def virtual_mesh(num_devices: int, tensor_parallel: int) -> Mesh:
+    """A mesh of so many virtual CPU devices, in a process that has not used JAX yet."""
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", num_devices)
+    return model.make_mesh(tensor_parallel=tensor_parallel)
+
+
+def plan_recipe(config: Config, mesh: Any, dtype: Literal["float32", "bfloat16"]) -> Recipe:
+    """What the steps of a run would be made of, with the vocabulary size of the settings; no data is opened.
+
+    `dtype` is what model.dtype=auto means: where the plan is made says nothing about where it is for.
+    """
+    if config.model.dtype == "auto":
+        config = dataclasses.replace(config, model=dataclasses.replace(config.model, dtype=dtype))
+    tokenizer: Any = config.tokenizer
+    token_dtype = np.dtype(np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32)
+    return make_recipe(config, mesh, tokenizer, token_dtype, config.train.num_steps or 1)
+
+
+class Planned(NamedTuple):
+    """A bucket and the memory of its step by formula."""
+
+    bucket: Bucket
+    memory: DeviceMemory
+
+
+def plan_buckets(config: Config, recipe: Recipe) -> list[Planned]:
+    """Memory by formula of every bucket of the settings, longest first."""
+    return [Planned(bucket, device_memory(recipe, bucket)) for bucket in dataservice.buckets(config.data)]
+
+
+def describe_plan(recipe: Recipe, planned: list[Planned], limit: int | None) -> list[str]:
+    """Lines to print: the model, the mesh, and a table of the buckets; `limit` is the memory of a device in bytes."""
+    memory = planned[0].memory
+    axes = " x ".join(f"{name} {size}" for name, size in recipe.mesh.shape.items())
+    whole = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(abstract_state(recipe)))
+    lines = [
+        f"model: {model.count_params(recipe.model, recipe.vocab_size):,} parameters, vocabulary {recipe.vocab_size:,}; "
+        f"state of {_gib(whole)} with the optimizer",
+        f"mesh of {recipe.mesh.size}: {axes}",
+        f"on each device: parameters {_gib(memory.parameters)}, optimizer {_gib(memory.optimizer)}, "
+        f"gradients {_gib(memory.gradients)}, and by bucket (split: rows x sequence x layer):",
+        HEADER,
+    ]
+    for bucket, memory in planned:
+        total = memory.arguments + memory.temporary
+        flops = model.flops_per_token(recipe.model, recipe.vocab_size, bucket.length) / 1e9
+        shape = f"{_name(bucket):>8} {recipe.tokens_per_step // bucket.length:>6} {split_of(recipe, bucket):>12}"
+        sizes = f"{_gib(memory.batch):>9} {_gib(memory.activations):>12} {_gib(memory.workspace):>10} {_gib(total):>9}"
+        over = f"  over {_gib(limit)}" if limit is not None and total > limit else ""
+        lines.append(f"{shape} {flops:>12.3f} {sizes}{over}")
+    return lines
+
+
+def split_of(recipe: Recipe, bucket: Bucket) -> str:
+    """Over how many devices rows, sequence and layers are split: "4 x 2 x 1"."""
+    mesh = recipe.mesh
+    spec = model.batch_spec(mesh, recipe.tokens_per_step // bucket.length, bucket.length)
+    groups = [*((axes,) if isinstance(axes, str) else axes or () for axes in spec), model.tensor_axes(mesh)]
+    return " x ".join(str(int(np.prod([mesh.shape[axis] for axis in group]))) for group in groups)
+
+
+def describe_compiled(recipe: Recipe, planned: list[Planned]) -> list[str]:
+    """Compile the train step of every bucket for the recipe's mesh; lines of what the compiler says it needs."""
+    steps = compile_train_steps(recipe, [bucket for bucket, _ in planned], lambda *_, **__: None)
+    lines = [f"{'length':>8} {'compile s':>10} {'arguments':>10} {'temporary':>10} {'by formula':>10}"]
+    for bucket, memory in planned:
+        analysis = steps[bucket].call.memory_analysis()
+        lines.append(
+            f"{_name(bucket):>8} {steps[bucket].seconds:>10.1f} "
+            f"{_gib(analysis.argument_size_in_bytes):>10} {_gib(analysis.temp_size_in_bytes):>10} "
+            f"{_gib(memory.temporary):>10}"
+        )
+    return lines
+
+
+def _name(bucket: Bucket) -> str:
+    return f"{bucket.length}{'p' if bucket.packed else ''}"
+
+
+def _gib(size: float) -> str:
+    """Bytes as people read them: 3.2 GiB, 40 MiB."""
+    return f"{size / GIB:.2f} GiB" if size >= GIB / 10 else f"{size / 2**20:.1f} MiB"
