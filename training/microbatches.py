@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +44,7 @@ def split_rows(batch: dict[str, jax.Array], count: int, mesh: Mesh) -> dict[str,
     return jax.tree.map(split, batch)
 
 
-def sum_over(function: Callable[[dict[str, jax.Array]], T], batches: dict[str, jax.Array], shardings: T) -> T:
+def sum_over(function: Callable[[dict[str, jax.Array]], T], batches: dict[str, jax.Array], shardings: Any) -> T:
     """Sum a function's tree of arrays over the first axis of its argument, one after another; the sum lies as told."""
     first = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), batches)
 

@@ -151,7 +151,7 @@ def batch_gradient(params: Any, batch: Arrays, recipe: Recipe) -> tuple[jax.Arra
         return gradient(batch)
     everywhere = NamedSharding(recipe.mesh, PartitionSpec())
     as_params = jax.tree.map(lambda leaf: leaf.sharding, abstract_state(recipe)["params"])
-    shardings = (everywhere, LossSums(everywhere, everywhere, everywhere), as_params)
+    shardings = (everywhere, everywhere, as_params)
     return sum_over(gradient, split_rows(batch, count, recipe.mesh), shardings)
 
 
