@@ -48,6 +48,7 @@ def train(config: Config, run: Run) -> int:
     import jax
 
     import dataservice
+    from model.selfcheck import check_attention
     from training import checkpoint, compilation, data, devices, report
     from training.heldout import Evaluator
     from training.initial_weights import starting_state
@@ -70,6 +71,7 @@ def train(config: Config, run: Run) -> int:
         recipe = make_recipe(config, mesh, tokenizer, store.dtype, num_steps)
         report.describe_model(recipe)
         buckets, held_out_buckets = map(dataservice.buckets, (config.data, data.evaluation_settings(config)))
+        print(check_attention(recipe.model, [*buckets, *held_out_buckets]))
         train_steps = compilation.compile_train_steps(recipe, buckets, progress)
         evaluation_steps = compilation.compile_evaluation_steps(recipe, held_out_buckets, progress)
         print("\n".join(compilation.compilation_table(train_steps.values(), recipe)))

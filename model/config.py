@@ -6,9 +6,6 @@ from typing import Literal, get_args
 
 from model.errors import ModelError
 
-ADDED_LATER = ("sliding_window", "logits_soft_cap")
-"""Fields that the first checkpoints do not name; a new field belongs here."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class LlamaConfig:
@@ -89,16 +86,6 @@ class LlamaConfig:
         expected = f"a divisor of num_heads {self.num_heads}"
         valid = self.num_heads % self.kv_heads == 0
         _require(valid, "num_kv_heads", expected, self.num_kv_heads, "set model.num_kv_heads")
-
-    def describe(self) -> str:
-        """What a checkpoint must share with the model that reads it, `name=value` after `name=value`.
-
-        Fields that came later are named only where they differ from their default, under which older checkpoints
-        were made: `LlamaConfig().describe()` stays what it was.
-        """
-        named = [field for field in fields(self) if field.name not in ADDED_LATER]
-        named += [field for field in fields(self) if getattr(self, field.name) != field.default and field not in named]
-        return f"LlamaConfig({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in named)})"
 
     @property
     def head_width(self) -> int:

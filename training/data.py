@@ -68,7 +68,7 @@ def bookkeeping(store: Store, config: Config, trained: Tokenizer) -> tuple[Calla
 
     def position(step: int, tokens: int) -> Position:
         data = prefix_digest(store, schedule, step)
-        return Position(step, tokens, data, digest, trained.fingerprint, config.model.describe(), trained.vocab_size)
+        return Position(step, tokens, data, digest, trained.fingerprint, repr(config.model), trained.vocab_size)
 
     return position, Retention(store, config.data, schedule, removes=jax.process_index() == 0)
 

@@ -43,17 +43,6 @@ def test_derived_sizes_follow_unless_given():
     assert (config.head_width, config.kv_heads, config.hidden_width) == (32, 4, 100)
 
 
-def test_checkpoints_made_before_a_field_was_added_name_the_same_model():
-    first = (
-        "LlamaConfig(num_layers=12, dim=768, num_heads=12, num_kv_heads=0, head_dim=0, hidden_dim=0, norm='rms', "
-        "norm_epsilon=1e-05, qk_norm=False, tied_embeddings=False, rope_base=100000.0, rope_scaling='none', "
-        "rope_factor=8.0, rope_low_frequency_factor=1.0, rope_high_frequency_factor=4.0, rope_original_length=8192, "
-        "dtype='auto', remat='dots', attention='auto')"
-    )
-    assert LlamaConfig().describe() == first
-    assert LlamaConfig(sliding_window=8).describe() == first[:-1] + ", sliding_window=8)"
-
-
 def test_settings_can_be_read_without_importing_jax():
     code = "import sys, model; model.LlamaConfig(); assert 'jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import math
 
@@ -72,8 +73,10 @@ def test_flops_grow_with_the_mean_causal_context():
 
 @pytest.mark.parametrize("window", [1, 3, 7, 8, 100])
 def test_flops_count_the_keys_within_the_window(window):
-    sizes = {"num_layers": 2, "dim": 64, "num_heads": 4}
+    everywhere = LlamaConfig(num_layers=2, dim=64, num_heads=4)
+    found, whole = (
+        model.flops_per_token(config, 96, 8)
+        for config in (dataclasses.replace(everywhere, sliding_window=window), everywhere)
+    )
     seen = [min(position + 1, window) for position in range(8)]
-    found = model.flops_per_token(LlamaConfig(**sizes, sliding_window=window), 96, 8)
-    everywhere = model.flops_per_token(LlamaConfig(**sizes), 96, 8)
-    assert everywhere - found == 6 * 2 * 2 * (36 - sum(seen)) / 8 * 64
+    assert whole - found == 6 * 2 * 2 * (36 - sum(seen)) / 8 * 64

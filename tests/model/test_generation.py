@@ -1,4 +1,5 @@
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,8 @@ CONFIGS = {
 @pytest.fixture(scope="module", autouse=True)
 def _quick_steps(quick_jit):
     with pytest.MonkeyPatch.context() as patch:
-        step = quick_jit(generation._extend_and_sample.__wrapped__, static_argnames="config")
+        compiled: Any = generation._extend_and_sample
+        step = quick_jit(compiled.__wrapped__, static_argnames="config")
         patch.setattr(generation, "_extend_and_sample", step)
         yield
 
@@ -72,7 +74,8 @@ def test_batches_of_like_sizes_share_a_compiled_step(params):
     def run(*lengths):
         prompts = [PROMPTS[2][:length] for length in lengths]
         model.generate_batch(params, CONFIG, prompts, 4, seeds=range(len(prompts)))
-        return generation._extend_and_sample._cache_size()
+        compiled: Any = generation._extend_and_sample
+        return compiled._cache_size()
 
     assert run(8, 5, 7) == run(6, 5, 1, 2) == run(5, 5, 8)
 
