@@ -4,13 +4,21 @@ One run, top to bottom. Without a config: configs/demo.yaml. Run again, it goes 
 """
 
 import sys
+
+from training.signals import end_on_signals
+
+if __name__ == "__main__":
+    end_on_signals()  # before the imports that take their time
+
+import traceback
 from collections.abc import Sequence
 
 from tokenizer import show_progress
+from training.companions import end_together
 from training.config import Config, load_config, print_help
-from training.exits import EXIT_BAD_INPUT, EXIT_OK
+from training.errors import explain
+from training.exits import EXIT_OK
 from training.run import Run, run_of
-from training.signals import end_on_interrupt
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -18,7 +26,6 @@ def main(arguments: Sequence[str]) -> int:
     if "--help" in arguments or "-h" in arguments:
         print_help()
         return EXIT_OK
-    end_on_interrupt()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  (a log is read while it grows)
     try:
         config = load_config(arguments)
@@ -29,18 +36,10 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{run.folder} is finished: {row['step']} steps{loss}; see {run.plot}")
             return EXIT_OK
         return train(config, run)
-    except ValueError as error:
-        if not is_user_error(error):
-            raise
-        print(f"error: {error}", file=sys.stderr)
-        return getattr(error, "exit_code", EXIT_BAD_INPUT)
-
-
-def is_user_error(error: Exception) -> bool:
-    """Whether a package raised it as a line for the user (anything else is a fault of ours, with its traceback)."""
-    return any(
-        kind.__name__ in ("TokenizerError", "DataError", "ModelError", "TrainingError") for kind in type(error).mro()
-    )
+    except Exception as error:
+        line, code = explain(error)
+        print(f"error: {line}" if line else traceback.format_exc(), file=sys.stderr)
+        return end_together(line or f"a fault, {error!r}", code)
 
 
 def train(config: Config, run: Run) -> int:
@@ -101,7 +100,7 @@ def train(config: Config, run: Run) -> int:
         steps_left = range(step, num_steps)
         with stop_on_signals() as stop, data.training_batches(store, config, recipe, steps_left, stop) as batches:
             state = loop.run(state, batches, step, tokens, stop)
-        checkpoints.close()
+            checkpoints.close()
         if stop.signal is not None:
             log.close()
             print(f"stopped at step {loop.step}, saved; run the same command again to go on")

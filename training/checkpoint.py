@@ -1,5 +1,6 @@
 """Checkpoints of a run: model, optimizer and position, saved asynchronously by orbax, only ever read when committed."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -66,6 +67,8 @@ class Checkpoints:
             cleanup_tmp_directories=True,  # of saves that were killed
             enable_async_checkpointing=True,
         )
+        # What orbax says of a failure, with tracebacks, is said in the line of our own error.
+        logging.getLogger("absl").setLevel(logging.CRITICAL)
         self._folder, self._keep = folder, config.keep_checkpoints
         with self._writing():
             self._manager = ocp.CheckpointManager(folder, options=options)
@@ -85,8 +88,8 @@ class Checkpoints:
         check_position(saved, self._position(step, saved.tokens))
         arguments = ocp.args.Composite(state=ocp.args.StandardRestore(abstract_state(recipe)))
         with self._reading(step):
-            state = self._manager.restore(step, args=arguments).state
-        return state, step, saved.tokens
+            restored: Any = self._manager.restore(step, args=arguments)
+        return restored.state, step, saved.tokens
 
     def save(self, state: State, step: int, tokens: int) -> None:
         """Start saving; arrays are copied first, so the next step may reuse them. A saved step is left as it is.
@@ -121,7 +124,8 @@ class Checkpoints:
             )
         with self._reading(step):
             arguments = ocp.args.Composite(position=ocp.args.JsonRestore())
-            return Position(**self._manager.restore(step, args=arguments).position)
+            restored: Any = self._manager.restore(step, args=arguments)
+            return Position(**restored.position)
 
     @contextmanager
     def _reading(self, step: int) -> Iterator[None]:

@@ -45,7 +45,8 @@ def open_corpus(config: Config, folder: Path, progress: Callable[..., None]) -> 
     store, trained = _open(config, folder, progress)
     if jax.process_index() == 0:
         wait_for_all("corpus")
-    check_agreement(config=config_digest(config), data=store.prefix_digest(1), tokenizer=trained.fingerprint)
+    # The digest of the data covers the tokenizer's.
+    check_agreement(config=config_digest(config), tokenizer=trained.fingerprint, data=store.prefix_digest(1))
     return store, trained
 
 

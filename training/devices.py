@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import jax
 from jax.sharding import Mesh
@@ -15,6 +16,7 @@ from tokenizer.allocation import (
     keep_freed_memory,
     set_allocator,
 )
+from training.companions import patience, watch_companions
 from training.errors import TrainingError
 from training.settings import DistributedConfig
 
@@ -48,16 +50,22 @@ def join_processes(config: DistributedConfig) -> None:
     if config.mode == "single":
         return
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    # Ours comes first, as jax ends the process where it gives up.
+    options: dict[str, Any] = {"initialization_timeout": 2 * config.timeout + 60}
+    if config.mode == "explicit":
+        options |= {"coordinator_address": config.coordinator}
+        options |= {"num_processes": config.num_processes, "process_id": config.process_id}
+    who = "all processes" if config.num_processes is None else f"all {config.num_processes} processes"
+    where = "" if config.coordinator is None else f" at {config.coordinator}"
     try:
-        if config.mode == "auto":
-            jax.distributed.initialize()
-        else:
-            jax.distributed.initialize(config.coordinator, config.num_processes, config.process_id)
+        with patience(config.timeout, f"{who}{where}", "distributed.timeout"):
+            jax.distributed.initialize(**options)
     except (RuntimeError, ValueError) as error:
         raise TrainingError(
             f"distributed: all processes must reach the coordinator, got {str(error).splitlines()[0]}; "
             "check distributed.coordinator and that every process was started"
         ) from None
+    watch_companions()
 
 
 def use_compilation_cache() -> None:

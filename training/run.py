@@ -107,9 +107,12 @@ class Run:
         self.write_config(config)
         tokenizer.save(self.tokenizer)
 
-    def write_config(self, config: Config) -> None:
-        """Write config.yaml, every setting resolved: `python train.py RUN/config.yaml` means this run."""
-        own = dataclasses.replace(config.train, run=str(self.folder))
+    def write_config(self, config: Config, *, place: Path | None = None) -> None:
+        """Write config.yaml, every setting resolved: `python train.py RUN/config.yaml` means this run.
+
+        `place` is where the folder will be, when it is made beside that.
+        """
+        own = dataclasses.replace(config.train, run=str(place or self.folder))
         config = dataclasses.replace(config, train=own, distributed=config.distributed.shared)
         self.folder.mkdir(parents=True, exist_ok=True)
         beside = self.folder / ".config.yaml.tmp"

@@ -94,6 +94,8 @@ class DistributedConfig:
     """How many processes take part (explicit)."""
     process_id: int | None = None
     """Which of them this one is, from 0 (explicit)."""
+    timeout: int = 300
+    """Seconds that a process waits at the start for the others, which may come later."""
     tensor_parallel: int = 1
     """Into how many devices each layer's heads and hidden width are split, and the vocabulary; the others split rows
     and, where these run out, the sequence. For models too large to gather a layer of: it sends more than it saves
@@ -109,6 +111,7 @@ class DistributedConfig:
 
     def __post_init__(self) -> None:
         _check_positive("tensor_parallel", self.tensor_parallel)
+        _check_positive("timeout", self.timeout)
         given = (self.coordinator, self.num_processes, self.process_id)
         if self.mode == "explicit" and None in given:
             raise ValueError(

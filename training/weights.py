@@ -13,6 +13,7 @@ import model
 from model import LlamaConfig
 from tokenizer import Tokenizer
 from tokenizer.output import check_writable
+from tokenizer.output_folder import new_folder
 from training.checkpoint import checkpoint_folder, committed_steps, restore_params
 from training.config import Config, load_config
 from training.errors import TrainingError
@@ -100,20 +101,20 @@ def find_checkpoint(folder: Path, config: Config, step: int | None, option: str)
 
 
 def write_weights(folder: Path, params: dict[str, Any], config: LlamaConfig, tokenizer: Tokenizer) -> None:
-    """Make a run at step 0 of weights from elsewhere; config.yaml, its commit point, comes last.
+    """Make a run at step 0 of weights from elsewhere: beside its place, which it takes when it is whole.
 
     Raises:
         TrainingError: the folder has something else in it.
     """
     check_new_folder(folder)
-    run = Run(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(run.tokenizer)
-    with ocp.CheckpointManager(run.checkpoints.absolute()) as manager:
-        manager.save(0, args=ocp.args.Composite(state=ocp.args.StandardSave({"params": params})))
     whole = Config(model=config)
-    own = dataclasses.replace(whole.tokenizer, path=str(run.tokenizer))
-    run.write_config(dataclasses.replace(whole, tokenizer=own))
+    own = dataclasses.replace(whole.tokenizer, path=str(Run(folder).tokenizer))
+    with new_folder(folder) as beside:
+        run = Run(beside)
+        tokenizer.save(run.tokenizer)
+        with ocp.CheckpointManager(run.checkpoints.absolute()) as manager:
+            manager.save(0, args=ocp.args.Composite(state=ocp.args.StandardSave({"params": params})))
+        run.write_config(dataclasses.replace(whole, tokenizer=own), place=folder)
 
 
 def check_new_folder(folder: Path) -> None:

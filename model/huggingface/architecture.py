@@ -71,6 +71,12 @@ _ROPE_FIELDS = {
 }
 _ROPE_KEYS = {"linear": ("factor",), "llama3": tuple(_ROPE_FIELDS)}
 _DEFAULT_THETA = 10_000.0
+_EXPORTED = (
+    ("norm", "rms", "a gain-only LayerNorm before each block (Cohere's blocks are parallel, DBRX's are experts)"),
+    ("qk_norm", False, "this norm in a Llama's block (OLMo-2 norms what leaves a block, OLMoE's blocks are experts)"),
+    ("logits_soft_cap", 0, "a Llama's layers and a soft cap"),
+)
+"""Fields, what they must be, and what transformers (looked through at 5.24) does not have where they are otherwise."""
 
 
 def to_content(config: LlamaConfig, vocab_size: int, max_length: int, dtype: str) -> dict[str, Any]:
@@ -85,16 +91,12 @@ def to_content(config: LlamaConfig, vocab_size: int, max_length: int, dtype: str
     Raises:
         ModelError: transformers has no architecture that computes this.
     """
-    for name, needed, what in (
-        ("norm", "rms", "OpenLM's norms"),
-        ("qk_norm", False, "OpenLM's norms"),
-        ("logits_soft_cap", 0, "a Llama's layers and a soft cap"),
-    ):
+    for name, needed, what in _EXPORTED:
         value = getattr(config, name)
         if value != needed:
             raise ModelError(
                 f"{name} must be {str(needed).lower()} to be exported, got {str(value).lower()}; transformers has no "
-                f"architecture with {what}"
+                f"architecture with {what}; train with that to export, or use python -m training generate"
             )
     sizes = {key: getattr(config, field) for key, field in _SIZES.items()}
     sizes |= {"num_key_value_heads": config.kv_heads, "head_dim": config.head_width}

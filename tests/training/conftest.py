@@ -70,11 +70,11 @@ def compile_cache(tmp_path_factory):
 
 @pytest.fixture
 def trainer(tmp_path, corpus_folder, compile_cache):
-    """start(*overrides, devices) -> Popen; train(...) -> the output of a finished process; over a tiny config."""
+    """start(*overrides, devices, cwd) -> Popen; train(...) -> the output of a finished process; over a tiny config."""
     config = tmp_path / "tiny.yaml"
     config.write_text(TINY.replace("CORPUS", str(corpus_folder)).replace("CACHE", str(tmp_path / "cache")))
 
-    def start(*overrides: str, devices: int = 1) -> subprocess.Popen:
+    def start(*overrides: str, devices: int = 1, cwd: Path = tmp_path) -> subprocess.Popen:
         environment = os.environ | {
             "JAX_PLATFORMS": "cpu",
             "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {QUICK_COMPILATION}",
@@ -82,7 +82,7 @@ def trainer(tmp_path, corpus_folder, compile_cache):
         }
         return subprocess.Popen(
             [sys.executable, str(ROOT / "train.py"), str(config), *overrides],
-            cwd=tmp_path,
+            cwd=cwd,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -53,7 +53,7 @@ def marked(state, step):
     return state | {"step": state["step"] + step}
 
 
-def restored(folder, recipe, start=lambda: "fresh"):
+def restored(folder, recipe, start=dict):
     checkpoints = opened(folder)
     try:
         return checkpoints.restore_or_start(recipe, start)
@@ -66,7 +66,7 @@ def values_of(state):
 
 
 def test_a_run_goes_on_from_its_newest_checkpoint_with_the_same_bits(tmp_path, recipe, state):
-    assert restored(tmp_path, recipe) == ("fresh", 0, 0)
+    assert restored(tmp_path, recipe) == ({}, 0, 0)
     saved(tmp_path, state, [3, 5])
     back, step, tokens = restored(tmp_path, recipe)
     assert (step, tokens) == (5, 500)
@@ -123,14 +123,14 @@ def test_another_model_is_refused_before_its_arrays_are_read(tmp_path, recipe, s
     saved(tmp_path, state, [3])
     other = dataclasses.replace(CONFIG.model, num_layers=2)
     checkpoints = opened(tmp_path, position=lambda step, tokens: position(step, tokens)._replace(model=repr(other)))
-    with pytest.raises(CheckpointError, match="^model must be that of the checkpoint, num_layers=1, got num_layers=2;"):
-        checkpoints.restore_or_start(recipe, lambda: "fresh")
+    with pytest.raises(CheckpointError, match=r"^model must be that of the checkpoint, num_layers=1, got"):
+        checkpoints.restore_or_start(recipe, dict)
     checkpoints.close()
 
 
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path, state):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match="^checkpoints must be written whole, got .*file.* make room"):
+    with pytest.raises(CheckpointError, match=r"^checkpoints must be written whole, got .*file.* make room"):
         saved(tmp_path / "file", state, [3])
 
 
@@ -154,5 +154,5 @@ def test_a_cloud_without_its_package_is_refused_in_a_line(tmp_path, monkeypatch)
 
 
 def test_a_period_is_a_multiple_of_the_steps_between_checkpoints():
-    with pytest.raises(ValueError, match="^keep_every must be a multiple of checkpoint_every, 500, got 750"):
+    with pytest.raises(ValueError, match=r"^keep_every must be a multiple of checkpoint_every, 500, got 750"):
         TrainConfig(keep_every=750)

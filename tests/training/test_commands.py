@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import tokenizer as tokenizers
 from model import LlamaConfig
 from tokenizer import Tokenizer
 from training.__main__ import main
+from training.run import Run
 from training.weights import read_weights, write_weights
 
 CONFIG = LlamaConfig(num_layers=2, dim=32, num_heads=4, num_kv_heads=2, hidden_dim=64, dtype="float32")
@@ -134,12 +136,48 @@ def test_places_that_hold_no_run_and_wrong_names_are_refused_in_a_line(tmp_path,
     assert "output must be a new or empty folder" in failure(capsys, "import", exported(tmp_path, run), "--output", run)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of reads that orbax gives up
 def test_a_damaged_checkpoint_is_refused_in_a_line(tmp_path, run, tokenizer, capsys):
     write_weights(tmp_path / "run", read_weights(run).params, CONFIG, tokenizer)
     for path in (tmp_path / "run" / "checkpoints" / "0" / "state").rglob("*"):
         if path.is_file():
             path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     assert "checkpoint must be whole" in failure(capsys, "generate", tmp_path / "run", "--prompt", "a")
+
+
+def test_an_import_that_was_killed_anywhere_leaves_nothing_in_the_way(tmp_path, run, tokenizer, capsys, monkeypatch):
+    """Each file that is made is the last one: the process is gone before the next."""
+    hub, output = exported(tmp_path, run), tmp_path / "new" / "in"
+    weights = read_weights(run)
+    for name in ("save", "write_config"):
+        owner = {"save": Tokenizer, "write_config": Run}[name]
+        left = tmp_path / "new" / ".in.0123456789abcdef0123456789abcdef"
+
+        def killed(self, *arguments, left=left, **options):
+            shutil.copytree(next(path for path in left.parent.iterdir() if path != left), left, dirs_exist_ok=True)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, killed)
+            with pytest.raises(KeyboardInterrupt):
+                write_weights(output, weights.params, CONFIG, tokenizer)
+        assert not output.exists() and left.exists()
+    assert main(["import", str(hub), "--output", str(output)]) == 0
+    assert [path.name for path in output.parent.iterdir()] == ["in"]
+    assert_equal(read_weights(output).params, weights.params)
+    content = (output / "config.yaml").read_text()
+    assert f"run: {output}\n" in content and f"path: {output / 'tokenizer'}\n" in content
+
+
+def test_a_model_that_transformers_cannot_express_is_refused_with_the_reason(tmp_path, tokenizer, capsys):
+    for name, value in (("norm", "layer"), ("qk_norm", True)):
+        config = dataclasses.replace(CONFIG, **{name: value})
+        write_weights(
+            tmp_path / name, model.init_params(config, tokenizer.vocab_size, jax.random.key(0)), config, tokenizer
+        )
+        line = failure(capsys, "export", tmp_path / name, "--output", tmp_path / "out")
+        assert line.startswith(f"error: {name} must be ") and "transformers has no architecture with" in line
+        assert not (tmp_path / "out").exists()
 
 
 def exported(folder, run):

@@ -23,7 +23,7 @@ def test_a_difference_is_refused_in_a_line_with_both_values(name):
 
 def test_another_vocabulary_is_named_before_what_follows_from_it():
     other = POSITION._replace(vocabulary=401, tokenizer="another", data="another", model=repr(LlamaConfig()))
-    with pytest.raises(CheckpointError, match="^vocabulary must be that of the checkpoint, 400, got 401; "):
+    with pytest.raises(CheckpointError, match=r"^vocabulary must be that of the checkpoint, 400, got 401; "):
         check_position(POSITION, other)
 
 
