@@ -91,7 +91,10 @@ def checked_mixture(mixture: object, lengths: tuple[int, ...]) -> str | dict[int
         )
     for length, tokens in mixture.items():
         if length not in lengths:
-            raise DataError(f"data.mixture must name lengths among {known}, got {length!r}; set data.max_length")
+            raise DataError(
+                f"data.mixture must name lengths among {known} (data.min_length to data.max_length), got {length!r}; "
+                "set data.mixture=natural, or one of these lengths"
+            )
         if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 <= tokens < 1 << 62:
             raise DataError(f"data.mixture[{length}] must be a number of tokens, got {tokens!r}; 0 takes none")
     if not any(mixture.values()):

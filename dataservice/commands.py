@@ -94,6 +94,11 @@ def run_stats(arguments: argparse.Namespace) -> int:
         print(warning, file=sys.stderr)
     if isinstance(store, MixedStore):
         print("\n".join(store.describe()))
+    if store.is_complete and not store.shards.documents.any():
+        raise DataError(
+            f"store {arguments.folder} must hold documents to count, got none; name sources with documents to "
+            "python -m dataservice prepare PATH... --tokenizer DIR --output STORE"
+        )
     statistics, kinds = measure(store, config), measure_kinds(store, config)
     # Before anything is printed, as whoever reads that may leave.
     if arguments.page is not None:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import grain
@@ -14,6 +15,7 @@ from dataservice.config import DataConfig
 from dataservice.errors import DataError, WaitCancelledError
 from dataservice.identity import open_schedule, prefix_digest, schedule_digest
 from dataservice.indexes import RowIndexes
+from dataservice.locating import as_store
 from dataservice.reading import Places, RowReader
 from dataservice.schedule import Position
 from dataservice.store import Store
@@ -36,7 +38,7 @@ _STATE_FIELDS = {"step", "data", "schedule"}
 
 
 def batches(
-    store: Store,
+    store: Store | str | Path,
     config: DataConfig,
     *,
     start_step: int = 0,
@@ -53,8 +55,10 @@ def batches(
     a thread; close the iterator when done. Where the next window is still in the making, or servers are away, the
     batches end as soon as `is_stopped` is true, which is safe to become so in a handler of signals.
     """
+    if not isinstance(config, DataConfig):
+        raise DataError(f"config must be a DataConfig, got {config!r}; DataConfig() has the defaults")
     dataset = BatchDataset(
-        store, config, start_step=start_step, num_steps=num_steps, block=block, is_stopped=is_stopped
+        as_store(store, config), config, start_step=start_step, num_steps=num_steps, block=block, is_stopped=is_stopped
     )
     return PrefetchDataset(dataset) if config.prefetch else dataset
 
@@ -118,7 +122,8 @@ class PrefetchIterator(ThreadPrefetchDatasetIterator):
         super().close()
 
     def __del__(self) -> None:
-        _close_unless_finalizing(self)
+        if _close_unless_finalizing is not None:  # as late as that, Python has emptied this module
+            _close_unless_finalizing(self)
 
 
 class BatchIterator(grain.DatasetIterator):
@@ -168,7 +173,8 @@ class BatchIterator(grain.DatasetIterator):
         super().close()
 
     def __del__(self) -> None:
-        _close_unless_finalizing(self)
+        if _close_unless_finalizing is not None:  # as late as that, Python has emptied this module
+            _close_unless_finalizing(self)
 
     def _is_cancelled(self) -> bool:
         return self._is_closed or self._dataset.is_stopped()
@@ -180,11 +186,9 @@ class BatchIterator(grain.DatasetIterator):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go to a step; raises `DataError` when the state is of other settings or other data."""
-        if state.keys() != _STATE_FIELDS:
+        if not _is_state(state):
             fields = ", ".join(sorted(_STATE_FIELDS))
-            raise DataError(
-                f"data state must have {fields}, got {', '.join(state)}; restore a checkpoint of this loader"
-            )
+            raise DataError(f"data state must have {fields}, got {state!r}; restore a checkpoint of this loader")
         if state["schedule"] != self._schedule_digest:
             _refuse("schedule", self._schedule_digest, state["schedule"], "restore the data.* settings of the run")
         data = prefix_digest(self._dataset.store, self._schedule, state["step"])
@@ -227,6 +231,15 @@ class BatchIterator(grain.DatasetIterator):
             self._ahead[position.bucket] = (position.epoch, position.batch, places)
             at = 0
         return Places(places.shards[at:], places.starts[at:])
+
+
+def _is_state(state: object) -> bool:
+    """Whether a state has the fields of one, each of its type."""
+    if not isinstance(state, dict) or state.keys() != _STATE_FIELDS:
+        return False
+    step = state["step"]
+    is_step = isinstance(step, int | np.integer) and not isinstance(step, bool) and step >= 0
+    return is_step and isinstance(state["data"], str) and isinstance(state["schedule"], str)
 
 
 def _refuse(thing: str, expected: str, got: str, remedy: str) -> None:

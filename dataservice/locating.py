@@ -13,18 +13,32 @@ from dataservice.store.mirrored import MirroredStore
 from dataservice.store.mixing import MixedStore
 from dataservice.store.urls import UrlFiles
 
-__all__ = ["describe_small_cache", "open_store", "split_servers"]
+__all__ = ["as_store", "describe_small_cache", "open_store", "split_servers"]
 
 
-def open_store(data: DataConfig, fingerprint: str | None = None) -> Store:
+def as_store(store: Store | str | Path, config: DataConfig | None = None) -> Store:
+    """An open store: the one that is given, or that of a folder or URL, by the other settings of `config`."""
+    if isinstance(store, str | Path):
+        return open_store(replace(config or DataConfig(), store=str(store)))
+    if not isinstance(store, Store):
+        raise DataError(f"store must be a Store, a folder or a URL, got {store!r}; dataservice.open_store opens one")
+    return store
+
+
+def open_store(data: DataConfig | str | Path, fingerprint: str | None = None) -> Store:
     """Opens the store that `data.store` names, or the mixture of several.
 
     Args:
-        data: settings of the data service. What is read of a store that lies elsewhere is kept in data.cache.
+        data: settings of the data service, or the folder or URL alone. What is read of a store that lies elsewhere is
+            kept in data.cache.
         fingerprint: that of the tokenizer it must have been made with; None takes any.
 
     Raises DataError when there is none, it is damaged, does not answer, or is of another tokenizer.
     """
+    if isinstance(data, str | Path):
+        data = DataConfig(store=str(data))
+    if not isinstance(data, DataConfig):
+        raise DataError(f"data must be a DataConfig, a folder or a URL, got {data!r}; give DataConfig(store=STORE)")
     place = data.store
     if place is None:
         raise DataError("data.store must name a store, got null; set data.store=STORE")

@@ -10,7 +10,7 @@ from dataservice.errors import StoreError
 from dataservice.executors import Executor, count_workers, run_in_order
 from dataservice.prepare_commit import PairedWriter
 from dataservice.prepare_estimate import describe_plan, describe_rest
-from dataservice.prepare_faults import SetAside
+from dataservice.prepare_faults import SetAside, describe_fault
 from dataservice.prepare_shard import PreparedShard, ShardTask, find_prepared, prepare_shard
 from dataservice.store.lock import WriterLock
 from dataservice.store.manifest import TokenFormat, totals
@@ -80,6 +80,8 @@ def prepare(
     IngestError (workers of a shard keep being killed, or shards were set aside).
     """
     output = Path(output)
+    if output.exists() and not output.is_dir():
+        raise StoreError(f"store must be a folder, got the file {output}; write to another place")
     tasks = list_tasks(corpus, output, TokenFormat.of(tokenizer))
     try:
         with WriterLock(output, wait=wait):
@@ -101,7 +103,7 @@ def prepare(
             return report
     except OSError as error:
         raise StoreError(
-            f"store {output} must be writable, got {error.strerror or error}; mend that and run again: "
+            f"store {output} must be writable, got {describe_fault(error)}; mend that and run again: "
             "the shards that are finished are kept"
         ) from error
 
@@ -147,7 +149,12 @@ def list_tasks(corpus: CorpusConfig, output: Path, tokens_of: TokenFormat) -> li
 def refuse_changed_input(output: Path, tasks: Sequence[ShardTask], table: ShardTable) -> None:
     """Raises StoreError unless the committed shards were made from the first of the tasks' inputs as they are now."""
     for name, task in zip(table.names, tasks, strict=False):
-        if name != task.shard.name or read_source(output, name) != task.shard.identity:
+        if name != task.shard.name:
+            raise StoreError(
+                f"input of store {output} must begin with what it was made from, got {task.shard.name} in the place of "
+                f"{name}; name the old sources first, and new ones after them, or prepare another store"
+            )
+        if read_source(output, name) != task.shard.identity:
             raise StoreError(
                 f"input of shard {name} of store {output} must be as it was when it was prepared, got changed files; "
                 "prepare another store"

@@ -4,13 +4,15 @@ A store is a prefix of its corpus, and a function of it alone. A shard that is l
 or because a server was away, would be neither; so it is never left out, only put off.
 """
 
+import errno
+import resource
 from collections.abc import Iterable, Iterator, Sequence
 
 from dataservice.errors import IngestError, StoreError
 from dataservice.executors import Failure
 from dataservice.prepare_shard import PreparedShard, ShardTask
 
-__all__ = ["SetAside"]
+__all__ = ["SetAside", "describe_fault"]
 
 # Failures in a row that speak of the machine or the network, and no longer of the shards.
 MAX_IN_A_ROW = 10
@@ -57,6 +59,15 @@ class SetAside:
             f"input shards must become shards of the store, got {len(self._lines)} set aside: "
             f"{'; '.join(self._lines[:NAMED])}{more}; mend these and run again: all that are finished are kept"
         )
+
+
+def describe_fault(error: OSError) -> str:
+    """What the system says of a write, with the file where it is known, and the limit that it broke."""
+    place = f": {error.filename}" if error.filename else ""
+    if error.errno == errno.EFBIG:
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        return f"a file over the limit of {limit} bytes on the size of files (ulimit -f){place}"
+    return f"{error.strerror or error}{place}"
 
 
 def fatal_error(task: ShardTask, failure: Failure) -> Exception | None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dataservice.errors import StoreError
+from dataservice.locating import as_store
 from dataservice.store.files import check_sealed, damaged, digest_bytes, parse_sealed_json
 from dataservice.store.reader import TABLE_NAME, TOKENIZER_NAME, Store
 from dataservice.store.record import length_powers, significant
@@ -28,12 +29,13 @@ class Problem(NamedTuple):
     line: str
 
 
-def verify(store: Store) -> list[Problem]:
-    """Problems of an open store, those of its held-out documents included; none when all is well.
+def verify(store: Store | str | Path) -> list[Problem]:
+    """Problems of a store, those of its held-out documents included; none when all is well.
 
     The manifest, and the rows of shards.parquet, were checked when the store was opened. Row indexes are derived from
     shards, and not looked at; shards that were removed behind training have nothing but their commit record.
     """
+    store = as_store(store)
     problems = []
     for path, check in _list_checks(store):
         try:

@@ -7,6 +7,7 @@ import threading
 from types import FrameType
 
 from dataservice.service.access import TOKEN_VARIABLE, read_token
+from dataservice.service.address import check_address
 from dataservice.service.server import StoreServer
 from dataservice.service.settings import ServerSettings
 from dataservice.store import Store
@@ -27,6 +28,7 @@ def serve(store: Store, settings: ServerSettings) -> int:
     # gRPC would tell of clients that leave, and of its own opinion on each error that is said below in one line.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     token = read_token(settings.token_file)
+    check_address(settings)
     server = StoreServer(store, settings, token)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)

@@ -6,6 +6,8 @@ from dataservice.errors import DataError
 
 __all__ = ["ServerSettings"]
 
+LARGEST_PORT = 65535
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
@@ -39,8 +41,15 @@ class ServerSettings:
     def __post_init__(self) -> None:
         for name, least in (("port", 0), ("max_request_bytes", 1024), ("max_response_bytes", 1024)):
             if getattr(self, name) < least:
-                raise DataError(f"{name} must be at least {least}, got {getattr(self, name)}; set {name}={least}")
+                option = name.replace("_", "-")
+                raise DataError(f"{name} must be at least {least}, got {getattr(self, name)}; set --{option} {least}")
+        if self.port > LARGEST_PORT:
+            raise DataError(f"port must be at most {LARGEST_PORT}, got {self.port}; --port 0 takes any that is free")
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise DataError("tls_certificate and tls_key must both be given, got one; give both or none")
+            given = "tls_certificate" if self.tls_key is None else "tls_key"
+            raise DataError(
+                f"tls_certificate and tls_key must both be given, got {given} alone; "
+                "set --tls-certificate FILE and --tls-key FILE, or none"
+            )
         if self.log_every <= 0:
-            raise DataError(f"log_every must be above 0, got {self.log_every}; set log_every=10")
+            raise DataError(f"log_every must be above 0, got {self.log_every}; set --log-every 10")

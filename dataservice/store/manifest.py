@@ -86,7 +86,8 @@ class Manifest:
         path = store / MANIFEST_NAME
         if not path.is_file():
             raise StoreError(
-                f"store must be a folder with a {MANIFEST_NAME}, got {store}; make one with "
+                f"store must be a folder with a {MANIFEST_NAME}, got {store}"
+                f"{', which is a file' * store.is_file()}; make one with "
                 "python -m dataservice prepare PATH... --tokenizer DIR --output STORE"
             )
         fields = read_sealed_json(path)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dataservice.errors import IngestError, StoreError, WaitCancelledError
+from dataservice.errors import DataError, IngestError, StoreError, WaitCancelledError
 from dataservice.store.files import damaged, missing
 from dataservice.store.gathering import gather_pairs, gather_pieces, gather_rows
 from dataservice.store.manifest import Manifest
@@ -255,10 +255,13 @@ class Store:
         self, shards: np.ndarray | int, starts: np.ndarray, lengths: np.ndarray | int
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `Span.locate`."""
-        each = np.full(len(starts), shards) if isinstance(shards, int) else shards
+        starts = np.asarray(starts)
+        each = np.full(len(starts), shards) if isinstance(shards, int) else np.asarray(shards)
         return self._span.locate(each, starts, lengths)
 
     def _name(self, shard: int, file: str) -> str:
+        if not isinstance(shard, int | np.integer) or not 0 <= shard < len(self.shards):
+            raise DataError(f"shard must be a number below {len(self.shards)}, got {shard!r}; see Store.shards.names")
         return f"{SHARDS}/{self.shards.names[shard]}/{file}"
 
     def _open_map(self, shard: int, name: str, dtype: np.dtype) -> np.ndarray:

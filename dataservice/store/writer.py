@@ -57,7 +57,7 @@ class StoreWriter:
         if self.planned_shards < manifest.shards:
             raise StoreError(
                 f"input of store {self.path} must have its {manifest.shards} shards or more, got "
-                f"{self.planned_shards}; write to another store"
+                f"{self.planned_shards}; name the old sources first, and new ones after them, or write to another store"
             )
 
     def clear_leftovers(self) -> None:

@@ -1,11 +1,15 @@
 """Which columns of a table hold a document's text and source."""
 
+import difflib
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from tokenizer.corpus.config import CorpusConfig
 
-__all__ = ["DocumentColumns", "choose_columns"]
+__all__ = ["NAMING_FAULT", "DocumentColumns", "choose_columns"]
+
+NAMING_FAULT = "_column must "
+"""In every line about a column that a setting names wrongly, which is wrong for all documents."""
 
 REPOSITORY = ("repository", "repo", "repo_name")
 LANGUAGE = ("language", "lang", "programming_language")
@@ -27,7 +31,9 @@ def choose_columns(names: Iterable[str], config: CorpusConfig) -> DocumentColumn
     for setting in ("text_column", "repository_column", "language_column", "path_column"):
         wanted = getattr(config, setting)
         if wanted is not None and wanted not in present:
-            return f"{setting} must be one of {', '.join(present)}, got {wanted!r}"
+            best = difflib.get_close_matches(wanted, present, n=1)
+            hint = f" (did you mean {best[0]}?)" if best else ""
+            return f"{setting} must be one of {', '.join(present)}{hint}, got {wanted!r}"
     return DocumentColumns(
         config.text_column,
         config.repository_column or _first(REPOSITORY, present),

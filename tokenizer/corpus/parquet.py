@@ -44,6 +44,11 @@ def read_parquet(shard: InputShard, config: CorpusConfig, report: Report) -> Ite
             columns = choose_columns(file.schema_arrow.names, config)
             if isinstance(columns, str):
                 return report(f"{columns}: {source.location}")
+            kind = file.schema_arrow.field(columns.text).type
+            if not _holds_text(kind):
+                return report(
+                    f"text_column must name a column of strings, got {kind} in {columns.text!r}: {source.location}"
+                )
             row = sum(file.metadata.row_group(group).num_rows for group in range(min(shard.row_groups)))
             names = [name for name in dict.fromkeys(columns) if name is not None]
             for batch in file.iter_batches(BATCH_ROWS, row_groups=list(shard.row_groups), columns=names):
@@ -83,6 +88,20 @@ def _batch_documents(
             continue
         path = paths[index] if columns.path else f"{name}:{first_row + index}"
         yield Document(text, repositories[index], languages[index], path)
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+    tests = (
+        "is_string",
+        "is_large_string",
+        "is_string_view",
+        "is_binary",
+        "is_large_binary",
+        "is_binary_view",
+        "is_null",
+    )
+    return any(getattr(pa.types, test)(kind) for test in tests)
 
 
 def _strings(batch: pa.RecordBatch, column: str | None) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tokenizer.corpus.columns import NAMING_FAULT
 from tokenizer.corpus.config import CorpusConfig
 from tokenizer.corpus.documents import Document, InputShard, Report
 from tokenizer.corpus.sources import refuse_changed, whole_source
@@ -28,6 +29,8 @@ def read_shard(shard: InputShard, config: CorpusConfig, *, skipped: list[str] | 
     lines = [] if skipped is None else skipped
 
     def report(line: str) -> None:
+        if config.on_error == "raise" and NAMING_FAULT in line:
+            raise CorpusError(f"{line}; set it to the column that is meant")
         if config.on_error == "raise":
             raise CorpusError(f"{line}; corpus.on_error=skip leaves such documents out and counts them")
         lines.append(line)
