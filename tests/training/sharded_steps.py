@@ -1,10 +1,12 @@
 """Run by test_sharding.py with 8 virtual devices: train steps on several meshes against those of one device.
 
-Its argument is a JSON list of {devices, tensor, whole: parameters not sharded, tokens: of a step, buckets: [[length,
-packed]], vocab, ...model settings}. Prints a JSON object for each mesh and bucket: how the batch lies, the error of
-loss, gradient and parameters relative to the largest value of each array, and the bytes of the state on a device.
+Its argument is a JSON list of {devices, tensor, whole: parameters not sharded, pass_tokens: of a microbatch, tokens: of
+a step, buckets: [[length, packed]], vocab, optimizer, ...model settings}. Prints a JSON object for each mesh and
+bucket: how the batch lies, in how many passes it goes through the model (on one device in one), the error of loss,
+gradient and parameters relative to the largest value of each array, and the bytes of the state on a device.
 """
 
+import dataclasses
 import functools
 import json
 import sys
@@ -18,6 +20,7 @@ import model
 from dataservice import Bucket
 from model import LlamaConfig, chunked
 from training.config import Config, OptimizerConfig
+from training.microbatches import microbatch_count
 from training.step import abstract_state, batch_shapes, init_state, make_recipe, make_train_step
 
 # Epsilon so large that Adam's direction follows the gradient smoothly: its rounding is not blown up to a step's size.
@@ -29,21 +32,24 @@ def main():
     for case in json.loads(sys.argv[1]):
         devices = jax.devices()[: case.pop("devices")]
         mesh = model.make_mesh(devices, tensor_parallel=case.pop("tensor", 1))
-        buckets, whole = case.pop("buckets"), case.pop("whole", False)
+        buckets = case.pop("buckets")
+        own = {"shard_parameters": not case.pop("whole", False), "microbatch_tokens": case.pop("pass_tokens", 0)}
         for length, packed in buckets:
-            report = compare(mesh, Bucket(length, packed), whole, tuple(case.items()))
+            report = compare(mesh, Bucket(length, packed), own, tuple(case.items()))
             print(json.dumps(report), flush=True)
 
 
-def compare(mesh, bucket: Bucket, whole: bool, settings: tuple) -> dict[str, Any]:
+def compare(mesh, bucket: Bucket, own: dict[str, Any], settings: tuple) -> dict[str, Any]:
     expected = step_on_one(bucket, settings)
-    recipe = recipe_of(mesh, **dict(settings))._replace(shard_parameters=not whole)
+    recipe = recipe_of(mesh, **dict(settings))._replace(**own)
+    rows = recipe.tokens_per_step // bucket.length
     state, metrics = take_step(recipe, bucket)
     found = jax.device_get((state, metrics))
     errors = jax.tree.map(relative_error, expected, found)
     return {
         "mesh": str(dict(mesh.shape)),
-        "spec": str(tuple(model.batch_spec(mesh, recipe.tokens_per_step // bucket.length, bucket.length))),
+        "spec": str(tuple(model.batch_spec(mesh, rows, bucket.length))),
+        "passes": microbatch_count(mesh, rows, bucket.length, recipe.microbatch_tokens),
         "error": max(jax.tree.leaves(errors)),
         "bytes": max(bytes_on(device, state) for device in mesh.devices.flat),
         "all_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(state)),
@@ -56,17 +62,18 @@ def step_on_one(bucket: Bucket, settings: tuple) -> Any:
     return jax.device_get(take_step(recipe_of(mesh, **dict(settings)), bucket))
 
 
-def recipe_of(mesh, tokens: int, vocab: int = 96, **settings: Any) -> Any:
+def recipe_of(mesh, tokens: int, vocab: int = 96, optimizer: Any = "adamw", **settings: Any) -> Any:
     sizes: dict[str, Any] = {"num_layers": 2, "dim": 64, "num_heads": 4, "num_kv_heads": 4, "hidden_dim": 128}
-    config = Config(model=LlamaConfig(**sizes | settings), optimizer=OPTIMIZER)
+    chosen = dataclasses.replace(OPTIMIZER, name=optimizer)
+    config = Config(model=LlamaConfig(**sizes | settings), optimizer=chosen)
     tokenizer = cast(Any, SimpleNamespace(vocab_size=vocab))
     return make_recipe(config, mesh, tokenizer, np.dtype(np.uint16), 10)._replace(tokens_per_step=tokens)
 
 
 @functools.cache
-def fresh_state(config: LlamaConfig, vocab_size: int) -> Any:
+def fresh_state(config: LlamaConfig, vocab_size: int, optimizer: str) -> Any:
     """Drawn on one device: how an array lies must not change how it is drawn."""
-    recipe = recipe_of(model.make_mesh(jax.devices()[:1]), 1, vocab_size)._replace(model=config)
+    recipe = recipe_of(model.make_mesh(jax.devices()[:1]), 1, vocab_size, optimizer)._replace(model=config)
     return jax.device_get(jax.jit(lambda: init_state(recipe, jax.random.key(0)))())
 
 
@@ -74,7 +81,7 @@ def take_step(recipe: Any, bucket: Bucket) -> Any:
     """New state and metrics of a step from fresh parameters; the optimizer state holds a multiple of the gradient."""
     abstract = abstract_state(recipe)
     shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
-    state = jax.device_put(fresh_state(recipe.model, recipe.vocab_size), shardings)
+    state = jax.device_put(fresh_state(recipe.model, recipe.vocab_size, recipe.optimizer_config.name), shardings)
     batch = {
         name: jax.device_put(draw(name, shape, recipe.vocab_size), shape.sharding)
         for name, shape in batch_shapes(recipe, bucket).items()

@@ -34,6 +34,15 @@ GROUPS = {
         {"devices": 8, "tensor": 2, "buckets": ALL[2:]},
         {"devices": 8, "tensor": 4, "buckets": ENDS},
     ],
+    "batches in passes": [
+        {"devices": 2, "pass_tokens": 128, "buckets": [[32, True], [128, False]]},
+        {"devices": 8, "pass_tokens": 128, "buckets": ENDS[:1]},
+        {"devices": 4, "tensor": 2, "pass_tokens": 128, "buckets": [[64, False]]},
+    ],
+    "matrices made orthogonal": [
+        {"devices": 4, "optimizer": "muon", "buckets": ENDS[:1]},
+        {"devices": 8, "tensor": 2, "optimizer": "muon", "buckets": ENDS[:1]},
+    ],
     "variants": [
         {"devices": 4, "tensor": 2, "num_kv_heads": 2, "qk_norm": True, "tied_embeddings": True, "buckets": ENDS},
         {"devices": 4, "tensor": 4, "vocab": 97, "buckets": ENDS[1:], "remat": "layer"},
@@ -76,5 +85,6 @@ def test_every_bucket_on_every_mesh_steps_as_on_one_device(name):
         share = 1 if case.get("whole") else case["devices"]
         for _, report in zip(case["buckets"], reports, strict=False):
             assert report["bytes"] >= report["all_bytes"] / share
+            assert (report["passes"] > 1) == ("pass_tokens" in case)
             if case.get("vocab", 96) % case["devices"] == 0 or share == 1:
                 assert report["bytes"] < 1.001 * report["all_bytes"] / share, (case, report)
