@@ -201,13 +201,16 @@ def _is_installed(name: str) -> bool:
 
 
 def measure_kernels(work: Work) -> Iterator[Row]:
-    """Largest difference of the chosen attention kernel from the chunked path in float32, and of its gradients."""
+    """The start-up check of the kernels, and how far the chosen one is from the chunked path in float32."""
     import jax
     import jax.numpy as jnp
 
     import model
+    from model.selfcheck import cases_of, measure_errors
 
     config = next(iter(work.sizes.models.values()))
+    for case, error in measure_errors(config, cases_of(config, [(8192, False), (64, True)])).items():
+        yield {"kernel": str(case), "error": error}
     for length in work.sizes.kernel_lengths:
         keys = jax.random.split(jax.random.key(0), 3)
         shape = (2, length, config.num_heads, config.head_width)
