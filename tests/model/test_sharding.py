@@ -23,8 +23,9 @@ def abstract_mesh(*sizes):
 
 # rows, length, packed; how they lie on 2 x 2 x 2 devices
 SPLITS = [
+    (4, 128, True, "(('d0', 'd1'), 'd2')"),  # devices swap parts of rows for heads
+    (2, 256, True, "('d0', ('d1', 'd2'))"),  # more devices than key/value heads: keys are gathered
     (8, 64, False, "(('d0', 'd1', 'd2'), None)"),
-    (2, 256, True, "('d0', ('d1', 'd2'))"),
     (16, 32, True, "(('d0', 'd1', 'd2'), None)"),
     (4, 128, False, "(('d0', 'd1'), 'd2')"),
     (1, 512, False, "(None, ('d0', 'd1', 'd2'))"),
