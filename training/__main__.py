@@ -7,8 +7,9 @@ from typing import get_args
 from model.errors import ModelError
 from tokenizer.errors import TokenizerError
 from tokenizer.options import OptionParser, add_option, run_command
-from training.commands import run_export, run_generate, run_import, run_plan
+from training.commands import run_export, run_import, run_plan
 from training.errors import TrainingError
+from training.generation import run_generate
 
 
 def make_parser() -> OptionParser:
@@ -17,7 +18,7 @@ def make_parser() -> OptionParser:
 
     parser = OptionParser(prog="python -m training", description="Trained models: out, in, and at work.")
     export = parser.add_command("export", run_export, "RUN --output DIR", "Write a run for Hugging Face transformers.")
-    generate = parser.add_command("generate", run_generate, "RUN --prompt TEXT", "Go on with a text.")
+    generate = parser.add_command("generate", run_generate, "RUN --prompt TEXT", "Go on with texts.")
     for command in (export, generate):
         command.add_argument("run_folder", metavar="RUN", help="Folder of the run.")
         add_option(command, "--step", int | None, "Step of a checkpoint; the newest without it.", default=None, least=0)
@@ -32,12 +33,17 @@ def make_parser() -> OptionParser:
     names = "More special tokens, after the last id; their rows are the mean of all. Stores need <eod>."
     add_option(importing, "--special-tokens", tuple[str, ...], names, default=())
 
-    add_option(generate, "--prompt", str, "Text to go on with.", metavar="TEXT")
+    prompts = "Text to go on with; given again, the next one. Of several the results are JSON lines."
+    generate.add_argument("--prompt", action="append", default=[], metavar="TEXT", help=prompts)
+    file = 'JSON lines, each a text or an object with "prompt"; null: none.'
+    add_option(generate, "--prompts-file", str | None, file, default=None, metavar="FILE")
+    add_option(generate, "--output", str | None, "File for the results; null: printed.", default=None, metavar="FILE")
+    add_option(generate, "--batch-size", int, "Prompts that are gone on with at once.", default=16, least=1)
     add_option(generate, "--max-new-tokens", int, "Most tokens to draw.", default=128, least=0)
     add_option(generate, "--temperature", float, "0: the likeliest token; 1: as trained.", default=0.8)
     add_option(generate, "--top-k", int, "Draw among so many likeliest tokens; 0: all.", default=0, least=0)
     add_option(generate, "--top-p", float, "Draw among the likeliest whose probabilities reach this.", default=0.95)
-    add_option(generate, "--seed", int, "Seed of the draws.", default=0)
+    add_option(generate, "--seed", int, "Seed of the draws; the second prompt has the next one, and so on.", default=0)
     add_option(generate, "--begin", str, "Special token before the prompt.", default="<eod>")
     add_option(generate, "--stop", tuple[str, ...], "Special tokens that end the text.", default=("<eod>",))
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-__all__ = ["run_export", "run_generate", "run_import", "run_plan"]
+__all__ = ["run_export", "run_import", "run_plan"]
 
 # Which special token is which of Hugging Face's, as in tokenizer_config.json.
 _SPECIAL_IDS = {"bos_token_id": "<eod>", "eos_token_id": "<eod>", "pad_token_id": "<pad>"}
@@ -57,40 +57,6 @@ def run_import(arguments: argparse.Namespace) -> int:
     if rows > wanted:
         print(f"left out {rows - wanted:,} rows of the embeddings that no token has", file=sys.stderr)
     print(f"wrote {output}: {folder} with {wanted:,} tokens, as a run at step 0")
-    return 0
-
-
-def run_generate(arguments: argparse.Namespace) -> int:
-    """Go on with a prompt, token by token as they are drawn."""
-    import model
-    from tokenizer import StreamingDecoder
-    from training.errors import TrainingError
-    from training.weights import read_weights
-
-    weights = read_weights(Path(arguments.run_folder), arguments.step)
-    tokenizer = weights.tokenizer
-    for name in (arguments.begin, *arguments.stop):
-        if name not in tokenizer.special_tokens:
-            known = ", ".join(tokenizer.special_tokens) or "none"
-            raise TrainingError(f"--begin and --stop must be special tokens of the run ({known}), got {name!r}")
-    stops = {tokenizer.special_tokens[name] for name in arguments.stop}
-    ids = [tokenizer.special_tokens[arguments.begin], *tokenizer.encode(arguments.prompt)]
-    sampling = model.Sampling(arguments.temperature, arguments.top_k, arguments.top_p)
-    decoder = StreamingDecoder(tokenizer)
-    print(arguments.prompt, end="", flush=True)
-    drawn = model.stream(
-        weights.params,
-        weights.config.model,
-        ids,
-        arguments.max_new_tokens,
-        sampling,
-        seed=arguments.seed,
-        stop_ids=stops,
-    )
-    for token in drawn:
-        if token not in stops:
-            print(decoder.feed([token]), end="", flush=True)
-    print(decoder.finish())
     return 0
 
 
