@@ -84,7 +84,8 @@ def state_of(recipe: Recipe, params: Any) -> State:
     none = jnp.zeros((), jnp.int32)
     state = {"params": params, "optimizer": recipe.optimizer.init(params), "step": none}
     if recipe.optimizer_config.ema_decay:
-        state |= {"ema": jax.tree.map(jnp.zeros_like, params), "ema_updates": none}
+        # The first update replaces it whole; until then the average is of what there is.
+        state |= {"ema": params, "ema_updates": none}
     return state
 
 

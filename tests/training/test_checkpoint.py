@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
@@ -29,17 +30,19 @@ def position(step, tokens):
 
 @pytest.fixture(scope="module")
 def recipe():
-    return make_recipe(CONFIG, model.make_mesh(), SimpleNamespace(vocab_size=32), np.dtype(np.uint16), 9)
+    tokenizer: Any = SimpleNamespace(vocab_size=32)
+    return make_recipe(CONFIG, model.make_mesh(), tokenizer, np.dtype(np.uint16), 9)
 
 
 @pytest.fixture(scope="module")
 def state(recipe):
-    return starting_state(recipe, TrainConfig(seed=7), SimpleNamespace())
+    tokenizer: Any = SimpleNamespace(vocab_size=32)
+    return starting_state(recipe, TrainConfig(seed=7), tokenizer)
 
 
 def opened(folder, *, release=lambda step: None, position=position, **settings):
-    settings = {"checkpoint_every": 1, "keep_checkpoints": 2} | settings
-    return Checkpoints(epath.Path(folder), TrainConfig(**settings), position=position, release=release)
+    whole: dict[str, Any] = {"checkpoint_every": 1, "keep_checkpoints": 2} | settings
+    return Checkpoints(epath.Path(folder), TrainConfig(**whole), position=position, release=release)
 
 
 def saved(folder, state, steps, **settings):

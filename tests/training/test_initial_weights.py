@@ -6,6 +6,7 @@ import shutil
 
 import jax
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 import model
@@ -16,9 +17,10 @@ from tokenizer import Tokenizer
 from training.config import Config
 from training.errors import TrainingError
 from training.initial_weights import read_initial_weights, starting_state
+from training.optimizers.config import OptimizerConfig
 from training.settings import TrainConfig
-from training.step import abstract_state, make_recipe
-from training.weights import write_weights
+from training.step import abstract_state, evaluated_params, make_recipe
+from training.weights import read_weights, write_weights
 
 CONFIG = LlamaConfig(num_layers=1, dim=16, num_heads=2, hidden_dim=32, dtype="float32")
 
@@ -58,6 +60,19 @@ def test_a_run_starts_at_the_weights_and_with_a_fresh_optimizer(kind, sources, r
     assert jax.tree.map(lambda leaf: leaf.sharding, state) == jax.tree.map(lambda leaf: leaf.sharding, fresh)
 
 
+def test_the_average_of_weights_starts_at_them_and_is_what_others_start_at(tmp_path, sources, tokenizer, params):
+    settings = Config(model=CONFIG, optimizer=OptimizerConfig(ema_decay=0.9))
+    recipe = make_recipe(settings, model.make_mesh(), tokenizer, np.dtype(np.uint16), 9)
+    state = starting_state(recipe, TrainConfig(initial_weights=str(sources["run"])), tokenizer)
+    jax.tree.map(np.testing.assert_array_equal, evaluated_params(state), params)
+    shutil.copytree(sources["run"], tmp_path / "averaged")
+    shutil.rmtree(tmp_path / "averaged" / "checkpoints" / "0")
+    other = state | {"params": jax.tree.map(lambda leaf: leaf + 1, state["params"])}
+    with ocp.CheckpointManager(tmp_path / "averaged" / "checkpoints") as manager:
+        manager.save(7, args=ocp.args.Composite(state=ocp.args.StandardSave(other)))
+    jax.tree.map(np.testing.assert_array_equal, read_weights(tmp_path / "averaged").params, params)
+
+
 def refusal(source, recipe, tokenizer, config=CONFIG):
     with pytest.raises(TrainingError) as caught:
         read_initial_weights(source, config, tokenizer, abstract_state(recipe)["params"])
@@ -79,6 +94,13 @@ def test_another_model_vocabulary_or_tokenizer_is_refused_with_both_named(kind, 
     assert refusal(place, recipe, other).startswith(f"tokenizer must be that of {place}, {prints}")
 
 
+def test_weights_are_read_in_the_type_that_is_asked_for(sources, recipe, tokenizer, params):
+    shapes = abstract_state(recipe)["params"]
+    halved = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, "bfloat16", sharding=leaf.sharding), shapes)
+    read = read_initial_weights(sources["run"], CONFIG, tokenizer, halved)
+    jax.tree.map(np.testing.assert_array_equal, read, jax.tree.map(lambda leaf: leaf.astype("bfloat16"), params))
+
+
 def test_how_a_model_is_computed_and_how_its_sizes_are_spelled_make_no_other_model(sources, recipe, tokenizer):
     spelled = dataclasses.replace(CONFIG, head_dim=8, num_kv_heads=2, dtype="bfloat16", remat="none")
     read_initial_weights(sources["run"], spelled, tokenizer, abstract_state(recipe)["params"])
@@ -93,7 +115,9 @@ def test_a_place_without_weights_is_refused(tmp_path, sources, recipe, tokenizer
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_run_from_another_begins_at_its_held_out_loss_and_outlives_it(trainer, read_state):
-    trainer.train("train.run=source", "train.num_steps=6")
+    trainer.train("train.run=source", "train.num_steps=6", "train.checkpoints=elsewhere/source")
+    assert (trainer.folder / "elsewhere" / "source" / "6").is_dir()
+    assert not (trainer.folder / "source" / "checkpoints").exists()
     last = [row for row in rows_of(trainer.folder / "source") if "held_out_loss" in row and "finished" not in row][-1]
     start = ["train.initial_weights=source", "train.seed=3", "optimizer.schedule=constant"]
     trainer.train("train.run=unbroken", *start)
