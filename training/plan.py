@@ -1,6 +1,7 @@
 """`python -m training plan`: how a run would lie on its devices, and what it would need, before it has any."""
 
 import dataclasses
+import os
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -37,6 +38,8 @@ def described_mesh(topology: str, tensor_parallel: int) -> Mesh:
     """
     from jax.experimental import topologies
 
+    jax.config.update("jax_platforms", "cpu")
+    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # or libtpu asks a cloud's servers what it runs on
     try:
         devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices
     except (RuntimeError, ValueError, NotImplementedError) as error:

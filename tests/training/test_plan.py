@@ -98,6 +98,17 @@ def test_what_cannot_be_is_refused_in_one_line(arguments, message, capsys):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+def test_steps_are_compiled_for_virtual_devices():
+    one = ["data.min_length=512", "data.mixture=natural", "data.tails=drop", "model.num_layers=1"]
+    command = [sys.executable, "-m", "training", "plan", *one, "--devices", "2", "--compile"]
+    flags = {"XLA_FLAGS": "--xla_backend_optimization_level=0", "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(command, env=os.environ | flags, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[-1].split()[0] == "512"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
 def test_steps_are_compiled_for_a_slice_that_is_not_there(capsys):
     small = [

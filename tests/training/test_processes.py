@@ -97,3 +97,17 @@ def test_parameters_are_sharded_over_the_processes(trainer, train_two):
 def test_other_config_on_one_process_is_refused_on_both(train_two):
     outputs = train_two("train.run=run", each="optimizer.learning_rate=0.00{}", code=2)
     assert all("config must be the same on every process" in output for output in outputs)
+
+
+def test_checkpoints_move_between_meshes_and_go_on_with_the_same_batches_and_losses(trainer):
+    few = ["data.max_length=16", "train.evaluate_batches=0", "train.evaluate_every=0", "train.sample_prompt="]
+    own = [*few, "optimizer.schedule=constant", "train.num_steps=10"]
+    trainer.train("train.run=unbroken", *own)
+    trainer.train("train.run=moved", *own, "train.num_steps=4")
+    layers = trainer.train("train.run=moved", *own, "train.num_steps=7", "distributed.tensor_parallel=2", devices=4)
+    whole = trainer.train("train.run=moved", *own, "distributed.shard_parameters=false", devices=2)
+    assert "resumed at step 4" in layers and "resumed at step 7" in whole
+    expected, found = losses_of(trainer.folder / "unbroken"), losses_of(trainer.folder / "moved")
+    assert len(expected) == 10
+    assert [row[:4] for row in found] == [row[:4] for row in expected]
+    np.testing.assert_allclose([row[4] for row in found], [row[4] for row in expected], rtol=1e-5)
