@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tokenizer import show_progress
 from training.companions import end_together
-from training.config import Config, load_config, print_help
+from training.config import Config, load_config, print_help, resolved_settings
 from training.errors import explain
 from training.exits import EXIT_OK
 from training.run import Run, run_of
@@ -48,25 +48,31 @@ def train(config: Config, run: Run) -> int:
 
     import dataservice
     from model.selfcheck import check_attention
-    from training import checkpoint, compilation, data, devices, report
+    from training import checkpoint, compilation, data, devices, report, trackers
     from training.heldout import Evaluator
     from training.initial_weights import starting_state
     from training.loop import Loop
     from training.metrics import MetricsLog
+    from training.phases import Kind, Phases
+    from training.profiling import Profile
     from training.signals import stop_on_signals
     from training.step import make_recipe
+    from training.watchdog import watch
 
+    trackers.check_tracker(config.train)
     mesh = devices.start(config.distributed)
     is_first = jax.process_index() == 0
     lock = run.lock() if is_first else None
     print(f"run {run.folder} on {devices.describe_devices(mesh)}")
 
-    with show_progress() as progress:
+    phases = Phases()
+    with show_progress() as progress, watch(phases, run.folder, config.train):
         # Documents: a tokenizer and a store, made if they are not there; training starts with the first window.
         store, tokenizer = data.open_corpus(config, run.folder, progress)
         num_steps = data.step_count(store, config)
 
         # Shapes first: every executable is there before any parameter is.
+        phases.enter(Kind.COMPILE)
         recipe = make_recipe(config, mesh, tokenizer, store.dtype, num_steps)
         report.describe_model(recipe)
         buckets, held_out_buckets = map(dataservice.buckets, (config.data, data.evaluation_settings(config)))
@@ -76,6 +82,7 @@ def train(config: Config, run: Run) -> int:
         print("\n".join(compilation.compilation_table(train_steps.values(), recipe)))
 
         # State: the newest checkpoint of this run, or a fresh one.
+        phases.enter(Kind.RESTORE)
         position, retention = data.bookkeeping(store, config, tokenizer)
         checkpoints = checkpoint.Checkpoints(
             checkpoint.checkpoint_folder(run, config.train),
@@ -91,16 +98,26 @@ def train(config: Config, run: Run) -> int:
         if is_first:
             run.begin(config, tokenizer)
         print(f"resumed at step {step}" if step else f"start of {num_steps} steps")
-        log = MetricsLog(run.folder, restored_step=step, writes=is_first, tensorboard=config.train.tensorboard)
+        sinks = trackers.open_trackers(run.folder, config.train, resolved_settings(config), step) if is_first else ()
+        log = MetricsLog(run.folder, restored_step=step, writes=is_first, trackers=sinks)
 
         # Steps.
         held_out = data.evaluation_batches(store, config, recipe)
-        evaluator = Evaluator(recipe, evaluation_steps, held_out, tokenizer.token_lengths, log)
-        loop = Loop(recipe, config.train, num_steps, train_steps, log, progress, checkpoints.save, evaluator)
+        evaluator = Evaluator(recipe, evaluation_steps, held_out, tokenizer.token_lengths, log, phases)
+        profile = Profile(run.folder, config.train)
+        loop = Loop(
+            recipe, config.train, num_steps, train_steps, log, progress, checkpoints.save, evaluator, phases, profile
+        )
         steps_left = range(step, num_steps)
-        with stop_on_signals() as stop, data.training_batches(store, config, recipe, steps_left, stop) as batches:
+        with (
+            stop_on_signals() as stop,
+            data.training_batches(store, config, recipe, steps_left, stop, phases) as batches,
+        ):
             state = loop.run(state, batches, step, tokens, stop)
+            phases.enter(Kind.SAVE)
             checkpoints.close()
+        phases.enter(Kind.CLOSE)
+        report.close_summary(run, loop, phases)
         if stop.signal is not None:
             log.close()
             print(f"stopped at step {loop.step}, saved; run the same command again to go on")

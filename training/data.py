@@ -24,6 +24,7 @@ from tokenizer import Tokenizer
 from training.agreement import check_agreement, wait_for_all
 from training.config import Config, config_digest
 from training.errors import ConfigError
+from training.phases import Phases
 from training.placement import block_of
 from training.position import Position
 from training.signals import StopRequest
@@ -76,16 +77,22 @@ def bookkeeping(store: Store, config: Config, trained: Tokenizer) -> tuple[Calla
 
 @contextmanager
 def training_batches(
-    store: Store, config: Config, recipe: Recipe, steps: range, stop: StopRequest
+    store: Store, config: Config, recipe: Recipe, steps: range, stop: StopRequest, phases: Phases
 ) -> Iterator[Iterator[Batch]]:
     """This process's blocks of the batches of `steps`, made ahead by a thread; a stop ends a wait for documents."""
+
+    def is_stopped() -> bool:
+        # Asked again and again by a loader that waits for documents in the making.
+        phases.ask_for_documents()
+        return stop.signal is not None
+
     dataset = dataservice.batches(
         store,
         config.data,
         start_step=steps.start,
         num_steps=len(steps),
         block=lambda bucket: block_of(recipe, bucket),
-        is_stopped=lambda: stop.signal is not None,
+        is_stopped=is_stopped,
     )
     iterator = iter(dataset)
     try:

@@ -21,6 +21,8 @@ from training.errors import TrainingError
 from training.settings import DistributedConfig
 
 _LARGE = 512 * 2**20
+_HEARTBEAT_SECONDS = 900
+"""After which jax aborts every process when one is silent; the watchdog's limit comes before, and says where."""
 
 
 def start(config: DistributedConfig) -> Mesh:
@@ -51,7 +53,10 @@ def join_processes(config: DistributedConfig) -> None:
         return
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     # Ours comes first, as jax ends the process where it gives up.
-    options: dict[str, Any] = {"initialization_timeout": 2 * config.timeout + 60}
+    options: dict[str, Any] = {
+        "initialization_timeout": 2 * config.timeout + 60,
+        "heartbeat_timeout_seconds": _HEARTBEAT_SECONDS,
+    }
     if config.mode == "explicit":
         options |= {"coordinator_address": config.coordinator}
         options |= {"num_processes": config.num_processes, "process_id": config.process_id}

@@ -3,7 +3,7 @@
 import errno
 from typing import ClassVar
 
-from training.exits import EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_FAULT
+from training.exits import EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_FAULT, EXIT_STALLED
 
 
 class TrainingError(ValueError):
@@ -24,6 +24,12 @@ class NonFiniteError(TrainingError):
     """The loss or the gradient stayed non-finite for too many steps in a row."""
 
     exit_code = EXIT_DIVERGED
+
+
+class LostProcessError(TrainingError):
+    """Another process of the run no longer takes part."""
+
+    exit_code = EXIT_STALLED
 
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}

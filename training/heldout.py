@@ -11,6 +11,7 @@ import numpy as np
 from dataservice import Bucket
 from training.compilation import CompiledStep, replicated
 from training.metrics import MetricsLog, bucket_name
+from training.phases import Kind, Phases
 from training.placement import place_batch
 from training.step import Recipe, State, batch_shapes, evaluated_params, position_starts
 
@@ -25,19 +26,21 @@ class Evaluator:
         batches: list[dict[str, Any]],
         token_lengths: np.ndarray,
         log: MetricsLog,
+        phases: Phases,
     ):
         self.batches = batches
-        self._recipe, self._steps, self._log = recipe, steps, log
+        self._recipe, self._steps, self._log, self._phases = recipe, steps, log, phases
         self._token_lengths = jax.device_put(token_lengths.astype(np.int32), replicated(recipe))
 
     def __call__(self, state: State, step: int, tokens: int) -> None:
         """Evaluate the state and write a row of metrics."""
-        values = average(self._bucket_sums(evaluated_params(state), batch) for batch in self.batches)
+        values = average(self._bucket_sums(evaluated_params(state), batch, step) for batch in self.batches)
         self._log.write({"step": step, "tokens": tokens, "seconds": self._log.seconds, **values})
         print(f"step {step}: held-out loss {values['held_out_loss']:.4f} nats per token")
 
-    def _bucket_sums(self, params: Any, batch: dict[str, Any]) -> tuple[Bucket, dict[str, Any]]:
+    def _bucket_sums(self, params: Any, batch: dict[str, Any], step: int) -> tuple[Bucket, dict[str, Any]]:
         bucket = Bucket(batch["length"], batch["packed"])
+        self._phases.enter(Kind.EVALUATE, f"step {step}, length {bucket_name(bucket)}")
         placed = place_batch(batch, batch_shapes(self._recipe, bucket))
         return bucket, jax.device_get(self._steps[bucket].call(params, placed, self._token_lengths))
 

@@ -12,11 +12,17 @@ from training.compilation import CompiledStep
 from training.devices import peak_flops
 from training.errors import NonFiniteError
 from training.heldout import Evaluator
-from training.metrics import MetricsLog
+from training.metrics import MetricsLog, bucket_name
+from training.phases import Kind, Phases
 from training.placement import place_batch
+from training.profiling import Profile
+from training.records import StepRecord
 from training.settings import TrainConfig
 from training.signals import StopRequest
+from training.spikes import SpikeDetector
 from training.step import Recipe, State, batch_shapes
+from training.summary import Summary, peak_memory
+from training.watchdog import explain_lost_processes
 
 
 class StepResult(NamedTuple):
@@ -41,8 +47,16 @@ class Loop:
     save: Callable[[State, int, int], None]
     """(state, step, tokens): start a checkpoint."""
     evaluate: Evaluator
+    phases: Phases
+    profile: Profile
     _pending: list[StepResult] = field(default_factory=list)
     _bad_steps: int = 0
+
+    def __post_init__(self) -> None:
+        named = self.config.peak_flops
+        self._peak_flops = named * self.recipe.mesh.size if named else peak_flops(self.recipe.mesh)
+        self.summary = Summary(self.num_steps, self._peak_flops)
+        self._spikes = SpikeDetector(self.config.spike_window, self.config.spike_deviations)
 
     def run(self, state: State, batches: Iterator[dict[str, Any]], step: int, tokens: int, stop: StopRequest) -> State:
         """Train from `step` to `num_steps`, until the data ends or somebody asks to stop.
@@ -51,9 +65,21 @@ class Loop:
         """
         self.tokens, self.step, self._saved = tokens, step, step
         self._seconds = self.log.seconds
-        self._peak_flops = peak_flops(self.recipe.mesh)
+        for row in self.log.rows:
+            if "loss" in row:
+                self._spikes.feed(Bucket(row["length"], row["packed"]), row)
+        self.phases.enter(Kind.STEP, f"{step + 1}")
         self.progress("train", step, self.num_steps)
-        if (step or self.config.initial_weights) and self._evaluation_due(step):
+        # Nothing but batches goes to the devices and nothing but metrics comes back, both asked for by name: a stray
+        # value would be sent at every step.
+        with jax.transfer_guard("disallow"), explain_lost_processes(self.phases):
+            try:
+                return self._run(state, batches, stop)
+            finally:
+                self.profile.stop()
+
+    def _run(self, state: State, batches: Iterator[dict[str, Any]], stop: StopRequest) -> State:
+        if (self.step or self.config.initial_weights) and self._evaluation_due(self.step):
             self._evaluate(state)
         self._clock = time.perf_counter()
         while self.step < self.num_steps and (batch := self._next_batch(batches)) is not None:
@@ -73,7 +99,8 @@ class Loop:
 
     def _next_batch(self, batches: Iterator[dict[str, Any]]) -> dict[str, Any] | None:
         start = time.perf_counter()
-        batch = next(batches, None)
+        with self.phases.during(Kind.DATA, f"of step {self.step + 1}"):
+            batch = next(batches, None)
         self._waited = time.perf_counter() - start
         return batch
 
@@ -84,68 +111,98 @@ class Loop:
     def _save(self, state: State) -> None:
         self._read_results(keep=0)
         if self._saved != self.step:
-            self.log.flush()
-            self.save(state, self.step, self.tokens)
+            # Orbax moves arrays in its own way.
+            with self.phases.during(Kind.SAVE, f"step {self.step}"), jax.transfer_guard("allow"):
+                self.log.flush()
+                self.save(state, self.step, self.tokens)
             self._saved = self.step
         self._clock = time.perf_counter()
 
     def _evaluate(self, state: State) -> None:
         self._save(state)
         if self.evaluate.batches and not self.log.evaluated(self.step):
-            self.evaluate(state, self.step, self.tokens)
+            with self.phases.during(Kind.EVALUATE, f"step {self.step}"):
+                self.evaluate(state, self.step, self.tokens)
             self._clock = time.perf_counter()
 
     def _take_step(self, state: State, batch: dict[str, Any]) -> State:
-        bucket = Bucket(batch["length"], batch["packed"])
-        arrays = place_batch(batch, batch_shapes(self.recipe, bucket))
-        # Nothing but the batch goes to the devices: a stray host value would be sent again at every step.
-        with jax.transfer_guard("disallow"):
+        bucket, step = Bucket(batch["length"], batch["packed"]), batch["step"] + 1
+        if self.profile.starts_at(step):
+            self._trace(self.profile.start)
+        self.phases.enter(Kind.STEP, f"{step} of length {bucket_name(bucket)}")
+        with self.profile.name(step):
+            arrays = place_batch(batch, batch_shapes(self.recipe, bucket))
             state, metrics = self.steps[bucket].call(state, arrays)
-        self.step = batch["step"] + 1
-        self._pending.append(StepResult(self.step, bucket, metrics, self._waited))
+        self.step = step
+        self._pending.append(StepResult(step, bucket, metrics, self._waited))
         self._read_results(keep=1)
+        if self.profile.stops_at(step):
+            self._trace(self.profile.stop)
         return state
 
+    def _trace(self, start_or_stop: Callable[[], None]) -> None:
+        """Between two steps, whose time it does not touch."""
+        self._read_results(keep=0)
+        with self.phases.during(Kind.TRACE):
+            start_or_stop()
+        self._clock = time.perf_counter()
+
     def _read_results(self, *, keep: int) -> None:
-        """Wait for all but the last `keep` steps and log them."""
+        """Wait for all but the last `keep` steps and report them."""
         while len(self._pending) > keep:
             result = self._pending.pop(0)
+            self.phases.enter(Kind.STEP, f"{result.step} of length {bucket_name(result.bucket)}")
             values = {name: float(value) for name, value in jax.device_get(result.metrics).items()}
-            finite = bool(values.pop("finite"))
-            self._check_finite(result, finite)
             now = time.perf_counter()
             elapsed, self._clock = now - self._clock, now
-            self._seconds += elapsed
-            count = round(values.pop("count"))
-            self.tokens += count
-            if result.step % self.config.log_every == 0 or result.step == self.num_steps:
-                self.log.write(self._row(result, values, finite, count, elapsed))
-            name = f"{result.bucket.length}{'p' if result.bucket.packed else ''}"
-            note = f"loss {values['loss']:.3f}, length {name}, {count / elapsed:,.0f} tokens/s"
-            self.progress("train", result.step, self.num_steps, note=f"{note}, waited {result.data_wait:.3f} s")
+            self._report(self._record(result, values, elapsed))
 
-    def _row(self, result: StepResult, values: dict[str, float], finite: bool, count: int, elapsed: float) -> dict:
-        row: dict[str, Any] = {
-            "step": result.step,
-            "tokens": self.tokens,
-            "seconds": round(self._seconds, 3),
-            "length": result.bucket.length,
-            "packed": result.bucket.packed,
-            # A skipped step's loss has no place in JSON, which knows no NaN.
-            **(values if finite else {"skipped": True}),
-            "tokens_per_second": round(count / elapsed, 1),
-            "data_wait": round(result.data_wait, 6),
-        }
-        if self._peak_flops:
-            flops = self.steps[result.bucket].flops_per_token * self.recipe.tokens_per_step
-            row["mfu"] = round(flops / elapsed / self._peak_flops, 4)
-        return row
+    def _record(self, result: StepResult, values: dict[str, float], elapsed: float) -> StepRecord:
+        is_finite, count = bool(values.pop("finite")), round(values.pop("count"))
+        spikes = self._spikes.feed(result.bucket, values) if is_finite else []
+        if spikes:
+            print(f"spike at {_where(result)}: {', '.join(map(str, spikes))}; {_rows_of(result.step)}")
+        return StepRecord(
+            step=result.step,
+            bucket=result.bucket,
+            values=values,
+            is_finite=is_finite,
+            count=count,
+            seconds=elapsed,
+            data_wait=result.data_wait,
+            flops=self.steps[result.bucket].flops_per_token * self.recipe.tokens_per_step,
+            has_spike=bool(spikes),
+        )
 
-    def _check_finite(self, result: StepResult, finite: bool) -> None:
-        self._bad_steps = 0 if finite else self._bad_steps + 1
+    def _report(self, record: StepRecord) -> None:
+        self._seconds += record.seconds
+        self.tokens += record.count
+        self.phases.took_step(record.seconds)
+        self.summary.add(record)
+        is_due = record.step % self.config.log_every == 0 or record.step == self.num_steps
+        if is_due or record.has_spike or not record.is_finite:
+            start = {"step": record.step, "tokens": self.tokens, "seconds": round(self._seconds, 3)}
+            self.log.write(start | record.row(self._peak_flops) | peak_memory())
+        self.progress("train", record.step, self.num_steps, note=record.note(self._peak_flops))
+        self._check_finite(record)
+
+    def _check_finite(self, record: StepRecord) -> None:
+        if record.is_finite:
+            self._bad_steps = 0
+            return
+        self._bad_steps += 1
+        print(f"skipped {_where(record)}: its loss or gradient is not finite; {_rows_of(record.step)}")
         if self._bad_steps >= self.config.max_bad_steps:
             raise NonFiniteError(
                 f"loss and gradient must be finite, got {self._bad_steps} steps in a row that were not, the last at "
-                f"step {result.step} (length {result.bucket.length}); lower optimizer.learning_rate, or look at the "
-                f"rows with python -m dataservice show STORE --step {result.step - 1}"
+                f"{_where(record)}; lower optimizer.learning_rate, or look at the {_rows_of(record.step)}"
             )
+
+
+def _where(at: StepResult | StepRecord) -> str:
+    return f"step {at.step} (length {bucket_name(at.bucket)})"
+
+
+def _rows_of(step: int) -> str:
+    """How to see what a step was trained on; steps of a schedule count from 0."""
+    return f"rows: python -m dataservice show STORE --step {step - 1}"

@@ -1,13 +1,14 @@
-"""Metrics of a run: metrics.jsonl, the record that resume keeps exact, and TensorBoard events beside it."""
+"""Metrics of a run: metrics.jsonl, the record that resume keeps exact, and trackers beside it."""
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataservice import Bucket
+    from training.trackers import Tracker
 
 Row = dict[str, Any]
 
@@ -16,22 +17,18 @@ class MetricsLog:
     """Appends rows to RUN/metrics.jsonl, one JSON object a line with `step`, `tokens`, `seconds` and named values.
 
     Opened at a restored step, it first removes all rows logged after it, so that a resumed run's record is that of an
-    unbroken one. Of several processes one writes; the others only keep the rows in memory.
+    unbroken one. Of several processes one writes; the others only keep the rows in memory. Trackers get every row too.
     """
 
-    def __init__(self, folder: Path, *, restored_step: int, writes: bool = True, tensorboard: bool = True):
+    def __init__(self, folder: Path, *, restored_step: int, writes: bool = True, trackers: Sequence["Tracker"] = ()):
         self._path = folder / "metrics.jsonl"
         self._file = None
-        self._events = None
+        self._trackers = trackers
         self.rows = [row for row in read_rows(self._path) if row["step"] <= restored_step and "finished" not in row]
         if not writes:
             return
         _replace_rows(self._path, self.rows)
         self._file = self._path.open("a", encoding="utf-8", buffering=1)  # a line at once, for who watches
-        if tensorboard:
-            from tensorboardX import SummaryWriter
-
-            self._events = SummaryWriter(str(folder), purge_step=restored_step + 1 if restored_step else None)
 
     @property
     def seconds(self) -> float:
@@ -48,26 +45,24 @@ class MetricsLog:
         if self._file is None:
             return
         self._file.write(json.dumps(row) + "\n")
-        if self._events is not None:
-            for name, value in row.items():
-                if name != "step" and isinstance(value, (int, float)) and not isinstance(value, bool):
-                    self._events.add_scalar(name, value, row["step"])
+        for tracker in self._trackers:
+            tracker.log(row)
 
     def flush(self) -> None:
         """Make every row durable: called before a checkpoint, which must never be newer than its metrics."""
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
-        if self._events is not None:
-            self._events.flush()
+        for tracker in self._trackers:
+            tracker.flush()
 
     def close(self) -> None:
         """Flush and close."""
         self.flush()
         if self._file is not None:
             self._file.close()
-        if self._events is not None:
-            self._events.close()
+        for tracker in self._trackers:
+            tracker.close()
 
 
 def bucket_name(bucket: "Bucket") -> str:

@@ -1,5 +1,6 @@
 """What a run tells its user: the model at the start; the plot, the sample and the result at the end."""
 
+import json
 from typing import Any
 
 import jax
@@ -11,9 +12,11 @@ from training.config import Config
 from training.heldout import count_targets, unigram_entropy
 from training.loop import Loop
 from training.optimizers.groups import describe_groups
+from training.phases import Phases
 from training.plots import plot_loss
 from training.run import Run
 from training.step import Recipe, State, evaluated_params
+from training.summary import summary_table
 
 
 def describe_model(recipe: Recipe) -> None:
@@ -40,6 +43,18 @@ def close_run(
     loop.log.write(closing | {"finished": True})
     loop.log.close()
     print_result(run, closing, loop.num_steps)
+
+
+def close_summary(run: Run, loop: Loop, phases: Phases) -> None:
+    """Write summary.json and print the closing table: which buckets took which time, and what else did."""
+    summary = loop.summary.as_json(phases.seconds())
+    if loop.summary.first_step is None:
+        return
+    if jax.process_index() == 0:
+        beside = run.summary.with_suffix(".json.tmp")
+        beside.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        beside.replace(run.summary)
+    print("\n".join(summary_table(summary)))
 
 
 def sample_text(config: Config, state: State, tokenizer: Tokenizer) -> str:
@@ -73,4 +88,4 @@ def print_result(run: Run, closing: dict[str, Any], num_steps: int) -> None:
         )
     if "sample" in closing:
         print("sample:\n" + "\n".join("  | " + line for line in closing["sample"].splitlines()))
-    print(f"wrote {run.folder}/: config.yaml tokenizer/ metrics.jsonl events.* checkpoints/ loss.png")
+    print(f"wrote {run.folder}/: config.yaml tokenizer/ metrics.jsonl events.* checkpoints/ summary.json loss.png")

@@ -1,4 +1,4 @@
-"""The folder of a run: RUN/{config.yaml, tokenizer/, metrics.jsonl, events.*, checkpoints/STEP/, loss.png}."""
+"""The folder of a run: config.yaml, tokenizer/, metrics.jsonl, events.*, checkpoints/STEP/, summary.json, loss.png."""
 
 import atexit
 import dataclasses
@@ -30,10 +30,19 @@ FREE_SETTINGS = (
     "train.keep_every",
     "train.max_bad_steps",
     "train.microbatch_tokens",
+    "train.peak_flops",
+    "train.profile_steps",
     "train.sample_prompt",
     "train.sample_temperature",
     "train.sample_tokens",
+    "train.spike_deviations",
+    "train.spike_window",
     "train.tensorboard",
+    "train.track",
+    "train.track_project",
+    "train.watchdog_factor",
+    "train.watchdog_long_seconds",
+    "train.watchdog_seconds",
     "data.ahead_windows",
     "data.keep_windows",
     "data.store",
@@ -74,6 +83,11 @@ class Run:
     def plot(self) -> Path:
         """The loss plot."""
         return self.folder / "loss.png"
+
+    @property
+    def summary(self) -> Path:
+        """The account of the last start: steps, speed and where the time went."""
+        return self.folder / "summary.json"
 
     def finished_row(self, num_steps: int | None) -> dict[str, Any] | None:
         """The row that closes a finished run of at least `num_steps` steps, or None."""

@@ -5,6 +5,21 @@ from typing import Literal
 
 from dataservice.config import SequenceKind
 
+_POSITIVE = ("log_every", "checkpoint_every", "keep_checkpoints", "max_bad_steps", "sample_tokens", "spike_window")
+_NOT_NEGATIVE = (
+    "evaluate_every",
+    "evaluate_batches",
+    "keep_every",
+    "loss_chunk_tokens",
+    "microbatch_tokens",
+    "peak_flops",
+    "sample_temperature",
+    "spike_deviations",
+    "watchdog_factor",
+    "watchdog_long_seconds",
+    "watchdog_seconds",
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainConfig:
@@ -43,6 +58,24 @@ class TrainConfig:
     microbatch_tokens: int = 0
     """Tokens that go through the model at once, on all devices together: a step sums the gradients of as many passes as
     that takes, and needs less memory. A pass takes at least a row of every device. 0: the whole batch at once."""
+    spike_window: int = 64
+    """Last steps of the same length that a loss and a gradient norm are compared with."""
+    spike_deviations: float = 8.0
+    """Robust deviations (1.4826 x the median absolute one, at least 1% of the median) above the median of the window
+    from which on they are reported as a spike; 0: no reports."""
+    watchdog_seconds: float = 300.0
+    """Longest time without a step (or a batch of an evaluation) after which the run shows where it hangs and ends with
+    exit code 75; 0: no limit."""
+    watchdog_factor: float = 20.0
+    """Or this many median steps, if that is longer."""
+    watchdog_long_seconds: float = 3600.0
+    """The same for what takes long by nature: compiling, restoring and saving checkpoints, waiting for documents that
+    are still being made; 0: no limit. Making the tokenizer and the first window never has one."""
+    profile_steps: tuple[int, ...] = ()
+    """First and last step to trace with jax's profiler into RUN/profile, for TensorBoard, XProf or Perfetto; []: none.
+    A few will do: traces are large."""
+    peak_flops: float = 0.0
+    """Peak FLOP/s of a device, by which MFU is reckoned; 0: that of the data sheet, where the device is known."""
     loss_chunk_tokens: int = 0
     """Tokens whose logits are held at once; 0: chosen so that they stay under about 256 MiB a device."""
     sample_prompt: str = ""
@@ -53,20 +86,17 @@ class TrainConfig:
     """Randomness of the sample: 0 takes the likeliest token, 1 draws as the model says."""
     tensorboard: bool = True
     """Write TensorBoard events beside metrics.jsonl."""
+    track: Literal["none", "wandb", "trackio"] = "none"
+    """Send the metrics also to Weights & Biases (wandb) or to trackio, each an extra: pip install dyadlm[wandb]."""
+    track_project: str = "dyadlm"
+    """Project in which the run appears there."""
 
     def __post_init__(self) -> None:
         if self.num_steps is not None:
             _check_positive("num_steps", self.num_steps)
-        for name in ("log_every", "checkpoint_every", "keep_checkpoints", "max_bad_steps", "sample_tokens"):
+        for name in _POSITIVE:
             _check_positive(name, getattr(self, name))
-        for name in (
-            "evaluate_every",
-            "evaluate_batches",
-            "keep_every",
-            "loss_chunk_tokens",
-            "microbatch_tokens",
-            "sample_temperature",
-        ):
+        for name in _NOT_NEGATIVE:
             _check_not_negative(name, getattr(self, name))
         if self.keep_every % self.checkpoint_every:
             raise ValueError(
@@ -78,6 +108,10 @@ class TrainConfig:
                 f"checkpoints must be a folder or gs://BUCKET/FOLDER, got {self.checkpoints!r}; other stores are "
                 "written to where they are mounted as a folder"
             )
+        if self.profile_steps and not (
+            len(self.profile_steps) == 2 and 1 <= self.profile_steps[0] <= self.profile_steps[1]
+        ):
+            raise ValueError(f"profile_steps must be [first, last], from 1, got {list(self.profile_steps)}")
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed must be at least 0 and below 2**32, got {self.seed}")
 

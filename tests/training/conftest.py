@@ -70,18 +70,24 @@ def compile_cache(tmp_path_factory):
 
 @pytest.fixture
 def trainer(tmp_path, corpus_folder, compile_cache):
-    """start(*overrides, devices, cwd) -> Popen; train(...) -> the output of a finished process; over a tiny config."""
+    """start(*overrides, devices, cwd, before) -> Popen; train(...) -> output of a finished process; over a tiny config.
+
+    `before` is Python that runs in the process before train.py does: faults are put in there.
+    """
     config = tmp_path / "tiny.yaml"
     config.write_text(TINY.replace("CORPUS", str(corpus_folder)).replace("CACHE", str(tmp_path / "cache")))
 
-    def start(*overrides: str, devices: int = 1, cwd: Path = tmp_path) -> subprocess.Popen:
+    def start(*overrides: str, devices: int = 1, cwd: Path = tmp_path, before: str = "") -> subprocess.Popen:
         environment = os.environ | {
             "JAX_PLATFORMS": "cpu",
             "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {QUICK_COMPILATION}",
             "DYADLM_COMPILE_CACHE": str(compile_cache),
         }
+        program = (
+            f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{before}\nimport train; sys.exit(train.main(sys.argv[1:]))"
+        )
         return subprocess.Popen(
-            [sys.executable, str(ROOT / "train.py"), str(config), *overrides],
+            [sys.executable, *(["-c", program] if before else [str(ROOT / "train.py")]), str(config), *overrides],
             cwd=cwd,
             env=environment,
             stdout=subprocess.PIPE,
@@ -89,8 +95,8 @@ def trainer(tmp_path, corpus_folder, compile_cache):
             text=True,
         )
 
-    def train(*overrides: str, devices: int = 1, code: int = 0) -> str:
-        process = start(*overrides, devices=devices)
+    def train(*overrides: str, devices: int = 1, before: str = "", code: int = 0) -> str:
+        process = start(*overrides, devices=devices, before=before)
         output, _ = process.communicate(timeout=280)
         assert process.returncode == code, output
         return output

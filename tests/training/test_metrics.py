@@ -12,7 +12,7 @@ def row(step, **values):
 @pytest.fixture
 def log_of(tmp_path):
     def open_log(restored_step=0, **options):
-        return MetricsLog(tmp_path, restored_step=restored_step, tensorboard=False, **options)
+        return MetricsLog(tmp_path, restored_step=restored_step, **options)
 
     return open_log
 
@@ -59,24 +59,3 @@ def test_other_processes_write_nothing(log_of, tmp_path):
     log.close()
     assert log.evaluated(1)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_tensorboard_events_hold_every_number(tmp_path):
-    from tensorboardX.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue] (made at run time)
-
-    log = MetricsLog(tmp_path, restored_step=0, tensorboard=True)
-    log.write(row(1, loss=2.5, packed=False, sample="text"))
-    log.close()
-    (path,) = tmp_path.glob("events.*")
-    events = [Event.FromString(data) for data in tfrecords(path.read_bytes())]
-    values = {value.tag: value.simple_value for event in events for value in event.summary.value}
-    assert values == {"tokens": 10.0, "seconds": 1.0, "loss": 2.5}
-
-
-def tfrecords(data: bytes):
-    """Records of the TFRecord format: length u64, its crc u32, payload, its crc u32."""
-    at = 0
-    while at < len(data):
-        length = int.from_bytes(data[at : at + 8], "little")
-        yield data[at + 12 : at + 12 + length]
-        at += 16 + length
