@@ -37,9 +37,9 @@ def end_together(line: str, code: int) -> int:
     if client is None:
         return code
     _ending.set()
-    import jax
+    from jax._src import distributed
 
-    process = jax.process_index()
+    process = distributed.global_state.process_id  # jax.process_index() may wait for the others
     with suppress(Exception):  # the coordinator may be gone
         client.key_value_set(KEY, json.dumps({"process": process, "line": line, "code": code}), allow_overwrite=True)
     if process == 0:  # the coordinator: the others read from it
