@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from training.loss import chunk_count, cross_entropy
+from training.loss import LOGITS_BYTES, chunk_count, cross_entropy
 
 B, L, D, V = 4, 8, 6, 11
 
@@ -80,3 +80,20 @@ def test_chunks_divide_the_tokens_and_keep_the_limit_where_powers_of_two_can(tok
     chunks = chunk_count(tokens, vocab, limit)
     assert tokens % chunks == 0
     assert tokens // chunks <= (limit or 2**28 // (4 * vocab)) or (tokens // chunks) % 2
+
+
+def test_logits_of_a_large_batch_and_vocabulary_never_exist():
+    """Compiled for 64k tokens and 128k words, without their memory: whole, the logits take 32 GiB."""
+
+    def temporary_bytes(tokens, chunk_tokens=0):
+        shapes = [((tokens // 1024, 1024, D), jnp.float32), ((2**17, D), jnp.float32)]
+        shapes += [((tokens // 1024, 1024), jnp.int32), ((tokens // 1024, 1024), jnp.float32)]
+        loss = lambda *arrays: cross_entropy(*arrays, chunk_tokens=chunk_tokens).nll  # noqa: E731
+        lowered = jax.jit(jax.grad(loss, argnums=(0, 1))).lower(*(jax.ShapeDtypeStruct(*shape) for shape in shapes))
+        memory = lowered.compile().memory_analysis()
+        assert memory is not None
+        return memory.temp_size_in_bytes
+
+    assert temporary_bytes(2**16, chunk_tokens=2**16) >= 2**35
+    assert temporary_bytes(2**16) < 3 * LOGITS_BYTES
+    assert temporary_bytes(2**17) < 1.1 * temporary_bytes(2**16)
