@@ -164,8 +164,8 @@ def test_passes_are_as_many_as_it_takes_or_as_rows_allow(rows, length, microbatc
 def test_passes_need_less_memory():
     def temporary_bytes(microbatch_tokens):
         recipe = recipe_of(tokens=8192, microbatch_tokens=microbatch_tokens)
-        shapes = jax.eval_shape(lambda: start_of(recipe)), batch_shapes(recipe, Bucket(32, packed=False))
-        memory = step_of(recipe).lower(*shapes).compile().memory_analysis()
+        shapes = batch_shapes(recipe, Bucket(32, packed=False))
+        memory = step_of(recipe).lower(start_of(recipe), shapes).compile().memory_analysis()
         assert memory is not None
         return memory.temp_size_in_bytes
 
