@@ -47,7 +47,7 @@ def test_the_report_compares_time_with_operations_and_says_what_is_missing():
     text = report({"buckets": rows, "torch": [{"note": "torch is not installed, so it is not compared"}]}, "x", 1.0)
     mixtures = text.partition("## The natural mixture")[2].partition("##")[0].splitlines()
     # Time in proportion to operations: their ratios are the same.
-    assert [line.split(" | ")[-1].rstrip(" |") for line in mixtures if line.startswith("| m")] == ["1.000"] * 3
+    assert [line.split(" | ")[-1].rstrip(" |") for line in mixtures if line.startswith("| m |")] == ["1.000"] * 3
     assert "| m | 8,192 | 8 | 181.9 ± 0.0 | 360,246 | 50.0% |" in text
     assert "- torch: torch is not installed" in text
 
