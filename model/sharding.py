@@ -101,12 +101,14 @@ def param_shardings(params: Any, mesh: Mesh | AbstractMesh, *, replicated: bool 
     """
 
     def shard(path: Any, leaf: Any) -> NamedSharding:
-        shape, placed = list(leaf.shape), [()] * len(leaf.shape)
+        shape: list[int] = list(leaf.shape)
+        placed: list[tuple[str, ...]] = [()] * len(shape)
         tensor = tensor_dimension(path, leaf.shape, mesh)
         if tensor is not None:
             shape[tensor] //= mesh.shape[TENSOR_AXIS]
             placed[tensor] = (TENSOR_AXIS,)
-        spread = () if replicated else mesh.axis_names if tensor is None else data_axes(mesh)
+        whole_mesh = (*data_axes(mesh), *tensor_axes(mesh))
+        spread = () if replicated else whole_mesh if tensor is None else data_axes(mesh)
         for first in range(len(spread)):
             parts = math.prod(mesh.shape[name] for name in spread[first:])
             fits = [axis for axis, size in enumerate(shape) if parts > 1 and size and size % parts == 0]

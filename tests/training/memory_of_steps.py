@@ -6,6 +6,7 @@ the bytes that the step is given and returns, by both, and those that it needs b
 
 import json
 import sys
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -27,7 +28,7 @@ def main():
         mesh = model.make_mesh(devices, tensor_parallel=case.pop("tensor", 1))
         rows, length, vocab = case.pop("rows"), case.pop("length"), case.pop("vocab", 512)
         config = Config(model=LlamaConfig(**SIZES | case), tokenizer=TokenizerConfig(vocab_size=vocab))
-        recipe = make_recipe(config, mesh, config.tokenizer, np.dtype(np.uint16), 10)
+        recipe = make_recipe(config, mesh, cast(Any, config.tokenizer), np.dtype(np.uint16), 10)
         print(json.dumps(measure(recipe._replace(tokens_per_step=rows * length), Bucket(length, False))), flush=True)
 
 
@@ -35,7 +36,7 @@ def measure(recipe, bucket):
     state = abstract_state(recipe)
     shardings = jax.tree.map(lambda leaf: leaf.sharding, state)
     step = jax.jit(make_train_step(recipe), donate_argnums=0, out_shardings=(shardings, None))
-    found = step.lower(state, batch_shapes(recipe, bucket)).compile().memory_analysis()
+    found: Any = step.lower(state, batch_shapes(recipe, bucket)).compile().memory_analysis()
     expected = device_memory(recipe, bucket)
     return {
         "arguments": [found.argument_size_in_bytes, expected.arguments],

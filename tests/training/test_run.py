@@ -7,6 +7,7 @@ import pytest
 from training.config import load_config
 from training.errors import ConfigError, TrainingError
 from training.run import Run, run_of
+from training.settings import DistributedConfig
 
 EMPTY = "empty.yaml"
 
@@ -82,13 +83,13 @@ def test_a_folder_that_cannot_be_is_one_line(tmp_path):
 
 def test_config_in_the_folder_means_the_same_run_whoever_wrote_it():
     explicit = ["distributed.mode=explicit", "distributed.coordinator=a:1", "distributed.num_processes=2"]
-    arguments = [EMPTY, "model.dim=96", *explicit, "distributed.process_id=0"]
+    arguments = [EMPTY, "model.dim=96", *explicit, "distributed.process_id=0", "distributed.tensor_parallel=2"]
     run = run_of(load_config(arguments), arguments)
     run.write_config(load_config(arguments))
     again = [str(run.folder / "config.yaml"), "train.num_steps=5"]
     config = load_config(again)
     assert run_of(config, again) == run
-    assert config.distributed.mode == "single"
+    assert config.distributed == DistributedConfig(tensor_parallel=2)
     run.check_config(config)
 
 
