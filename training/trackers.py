@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from training.errors import ConfigError
+from training.errors import ConfigError, TrainingError
 from training.settings import TrainConfig
 
 ID_FILE = "tracking.json"
@@ -111,9 +111,15 @@ class WeightsAndBiases:
         import wandb  # pyright: ignore[reportMissingImports]  (an extra)
 
         id = run_id(folder)
-        self._run = wandb.init(
-            project=project, id=id, name=id, dir=str(folder), config=dict(settings), resume="allow", save_code=False
-        )
+        try:
+            self._run = wandb.init(
+                project=project, id=id, name=id, dir=str(folder), config=dict(settings), resume="allow", save_code=False
+            )
+        except wandb.Error as error:
+            raise TrainingError(
+                f"train.track=wandb must reach Weights & Biases, got {str(error).splitlines()[0]}; run wandb login, "
+                "set WANDB_MODE=offline, or leave it out with train.track=none"
+            ) from None
         self._run.define_metric("step")
         self._run.define_metric("*", step_metric="step")
 

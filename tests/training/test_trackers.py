@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from training.errors import ConfigError
+from training.errors import ConfigError, TrainingError
 from training.metrics import MetricsLog
 from training.settings import TrainConfig
-from training.trackers import TensorBoard, check_tracker, numbers, run_id
+from training.trackers import TensorBoard, check_tracker, numbers, open_trackers, run_id
 
 ROOT = Path(__file__).parents[2]
 
@@ -120,6 +120,17 @@ def test_wandb_gets_every_step_of_a_resumed_run(tmp_path):
         (3, 1 / 3),
         (4, 0.25),
     ]
+
+
+def test_wandb_that_cannot_be_reached_is_one_line(tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb")
+
+    def refuse(**_):
+        raise wandb.errors.UsageError("api_key not configured (no-tty).")
+
+    monkeypatch.setattr(wandb, "init", refuse)
+    with pytest.raises(TrainingError, match=r"train.track=wandb must reach .* got api_key not .* run wandb login"):
+        open_trackers(tmp_path, TrainConfig(track="wandb", tensorboard=False), {}, 0)
 
 
 def wandb_losses(files):
