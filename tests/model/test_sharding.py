@@ -82,14 +82,38 @@ def test_devices_that_divide_neither_rows_nor_length_are_refused():
         model.batch_spec(abstract_mesh(3, 2), 4, 256)
 
 
-def test_parameters_lie_over_all_axes_on_the_last_dimension_that_divides():
-    mesh = abstract_mesh(2, 2, 2)
-    shapes = {"last": (3, 16, 24), "second": (3, 16, 30), "none": (3, 6), "scalar": ()}
+def specs_of(shapes, mesh, **options):
     params = {name: jax.ShapeDtypeStruct(shape, np.float32) for name, shape in shapes.items()}
-    found = {name: sharding.spec for name, sharding in model.param_shardings(params, mesh).items()}
+    return {name: tuple(sharding.spec) for name, sharding in model.param_shardings(params, mesh, **options).items()}
+
+
+def test_parameters_lie_over_all_axes_on_the_last_dimension_that_divides():
+    shapes = {"last": (3, 16, 24), "second": (3, 16, 30), "by two": (3, 6), "none": (3, 5), "scalar": ()}
     axes = ("d0", "d1", "d2")
-    expected = {"last": (None, None, axes), "second": (None, axes), "none": (), "scalar": ()}
-    assert found == {name: PartitionSpec(*spec) for name, spec in expected.items()}
+    expected = {"last": (None, None, axes), "second": (None, axes), "by two": (None, "d2"), "none": (), "scalar": ()}
+    assert specs_of(shapes, abstract_mesh(2, 2, 2)) == expected
+    assert specs_of(shapes, abstract_mesh(2, 2, 2), replicated=True) == dict.fromkeys(shapes, ())
+
+
+def test_layers_and_vocabulary_are_split_over_the_tensor_axis():
+    mesh = AbstractMesh((2, 2, 2), ("d0", "d1", "tensor"))
+    shapes = {"query": (3, 16, 32), "down": (3, 32, 16), "embedding": (48, 16), "head": (49, 16), "gain": (3, 16)}
+    data = ("d0", "d1")
+    expected = {
+        "query": (None, None, ("tensor", *data)),
+        "down": (None, "tensor", data),
+        "embedding": ("tensor", data),
+        "head": (None, (*data, "tensor")),
+        "gain": (None, (*data, "tensor")),
+    }
+    assert specs_of(shapes, mesh) == expected
+    assert specs_of(shapes, mesh, replicated=True)["down"] == (None, "tensor")
+
+
+def test_mesh_of_layers_split_by_more_devices_than_divide_is_refused():
+    assert model.mesh_axes(24, 4) == {"d0": 3, "d1": 2, "tensor": 4}
+    with pytest.raises(ModelError, match="tensor_parallel must divide the 6 devices, got 4; "):
+        model.mesh_axes(6, 4)
 
 
 def test_mesh_without_a_spec_is_refused():
