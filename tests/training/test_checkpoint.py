@@ -131,6 +131,13 @@ def test_another_model_is_refused_before_its_arrays_are_read(tmp_path, recipe, s
     checkpoints.close()
 
 
+def test_imported_weights_are_no_run_to_go_on_with(tmp_path, recipe, state):
+    saved(tmp_path, state, [3])
+    shutil.rmtree(tmp_path / "3" / "position")
+    with pytest.raises(CheckpointError, match=r"3 without a position; start another run .* with train.initial_weights"):
+        restored(tmp_path, recipe)
+
+
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path, state):
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match=r"^checkpoints must be written whole, got .*file.* make room"):
