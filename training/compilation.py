@@ -11,8 +11,9 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import model
 from dataservice import Bucket
+from training.evaluation_step import make_evaluation_step
 from training.microbatches import microbatch_count
-from training.step import Recipe, abstract_state, batch_shapes, make_evaluation_step, make_train_step
+from training.step import Recipe, abstract_state, batch_shapes, make_train_step
 
 
 class CompiledStep(NamedTuple):

@@ -10,10 +10,11 @@ import numpy as np
 
 from dataservice import Bucket
 from training.compilation import CompiledStep, replicated
+from training.evaluation_step import position_starts
 from training.metrics import MetricsLog, bucket_name
 from training.phases import Kind, Phases
 from training.placement import place_batch
-from training.step import Recipe, State, batch_shapes, evaluated_params, position_starts
+from training.step import Recipe, State, batch_shapes, evaluated_params
 
 
 class Evaluator:

@@ -11,8 +11,8 @@ import pytest
 import model
 from dataservice import Bucket
 from model import LlamaConfig
+from training.evaluation_step import make_evaluation_step, position_starts, position_weights
 from training.heldout import average, count_targets, unigram_entropy
-from training.step import make_evaluation_step, position_starts, position_weights
 
 
 def plain(targets, weights):
