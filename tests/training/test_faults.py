@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-TIMES = ("seconds", "tokens_per_second", "data_wait", "mfu")
+TIMES = ("seconds", "tokens_per_second", "data_wait", "mfu", "process_memory_mib")
 
 
 def rows_of(run):
