@@ -37,10 +37,15 @@ def gradients(function, q, k, v):
     return jax.grad(lambda q, k, v: jnp.sin(function(q, k, v)).sum(), argnums=(0, 1, 2))(q, k, v)
 
 
-@pytest.mark.parametrize("packed", [False, True])
+QUICK = [(16, 3, 100, 0, False), (16, 3, 100, 0, True), (8, 2, 61, 5, False), (8, 3, 64, 20, True)]
+"""Chunk, bands, length, window and whether there are segments."""
+SPLITS = [(256, 8, 33, 0), (16, 2, 64, 0), (8, 4, 31, 0), (256, 8, 33, 7), (8, 2, 61, 5), (8, 3, 64, 20)]
+THOROUGH = [(*split, packed) for split in SPLITS for packed in (False, True)]
+
+
 @pytest.mark.parametrize(
-    ("chunk", "bands", "length", "window"),
-    [(256, 8, 33, 0), (16, 2, 64, 0), (16, 3, 100, 0), (8, 4, 31, 0), (256, 8, 33, 7), (8, 2, 61, 5), (8, 3, 64, 20)],
+    ("chunk", "bands", "length", "window", "packed"),
+    QUICK + [pytest.param(*case, marks=pytest.mark.slow) for case in THOROUGH if case not in QUICK],
 )
 def test_chunked_equals_float64_and_its_gradient_the_dense_one(
     monkeypatch, reference, quick_jit, chunk, bands, length, window, packed
@@ -113,7 +118,7 @@ def test_bfloat16_stays_near_float64(reference, quick_jit):
     np.testing.assert_allclose(found.astype(np.float32), reference.attend(q, k, v), atol=0.03)
 
 
-@pytest.mark.parametrize("window", [0, 128])
+@pytest.mark.parametrize("window", [0, pytest.param(128, marks=pytest.mark.slow)])
 def test_memory_of_the_gradient_is_linear_in_the_length(quick_jit, window):
     def temporary_bytes(length):
         shapes = [jax.ShapeDtypeStruct((1, length, 2, 16), jnp.float32)] * 3

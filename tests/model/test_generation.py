@@ -22,6 +22,8 @@ CONFIGS = {
     "llama3": dataclasses.replace(BASE, num_kv_heads=1, rope_scaling="llama3", rope_original_length=16),
 }
 
+THOROUGH = ["openlm", "llama3"]
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick_steps(quick_jit):
@@ -47,7 +49,9 @@ def test_greedy_tokens_are_those_of_recomputing_without_a_cache(params, referenc
     np.testing.assert_array_equal(drawn, logits.argmax(-1)[len(PROMPT) - 1 : -1])
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(
+    "name", ["grouped-window", "soft-cap-tied", *(pytest.param(name, marks=pytest.mark.slow) for name in THOROUGH)]
+)
 def test_a_batch_of_unequal_prompts_draws_what_each_would_without_a_cache(name, draw_params, reference):
     config, params = CONFIGS[name], draw_params(CONFIGS[name], VOCAB_SIZE)
     for sampling in (Sampling(0.0), Sampling(0.9, 20, 0.95)):
