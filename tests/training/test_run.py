@@ -44,6 +44,15 @@ def test_changed_setting_is_refused_and_free_ones_are_not():
         run.check_config(load_config([EMPTY, "model.dim=96"]))
 
 
+def test_a_setting_that_a_run_does_not_name_has_its_default():
+    run = run_for()
+    run.folder.mkdir(parents=True)
+    (run.folder / "config.yaml").write_text("optimizer: {learning_rate: 0.003}\n")
+    run.check_config(load_config([EMPTY]))
+    with pytest.raises(ConfigError, match=r"optimizer.name must be adamw in runs/empty, as it was there, got muon"):
+        run.check_config(load_config([EMPTY, "optimizer.name=muon"]))
+
+
 def test_every_setting_survives_the_run_folder():
     config = load_config([EMPTY, "data.mixture={64: 1e6}", "optimizer.epsilon=1e-7", "corpus.paths=[a, b]"])
     run = run_for()

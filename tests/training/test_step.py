@@ -13,6 +13,7 @@ import pytest
 import model
 from dataservice import Bucket
 from model import LlamaConfig
+from training.compilation import CompiledStep, compilation_table
 from training.config import Config, DataConfig
 from training.microbatches import microbatch_count
 from training.optimizers.average import follow
@@ -159,6 +160,15 @@ def test_a_step_of_every_bucket_in_passes_equals_the_whole_one(bucket):
 )
 def test_passes_are_as_many_as_it_takes_or_as_rows_allow(rows, length, microbatch_tokens, passes):
     assert microbatch_count(model.make_mesh(), rows, length, microbatch_tokens) == passes
+
+
+def test_the_table_says_the_passes_and_which_lengths_have_too_few_rows():
+    buckets = [Bucket(32, False), Bucket(8, False), PACKED]
+    steps = [CompiledStep(bucket, None, 1.0, 0, 1.0) for bucket in buckets]
+    lines = compilation_table(steps, recipe_of(microbatch_tokens=16))
+    assert [line.split()[:3] for line in lines[1:4]] == [["32", "4", "4"], ["8", "16", "8"], ["8p", "16", "8"]]
+    assert lines[4:] == ["too few rows for passes of 16 tokens, so in larger ones: length 32"]
+    assert len(compilation_table(steps, recipe_of())) == 4
 
 
 def test_passes_need_less_memory():
