@@ -92,9 +92,8 @@ def measure_errors(config: LlamaConfig, cases: Sequence[Case]) -> dict[Case, flo
     def differentiate(q: jax.Array, k: jax.Array, v: jax.Array, grad: jax.Array) -> list[tuple]:
         found = []
         for case in cases:
-            run = functools.partial(
-                attend, segments_BL=segments_BL if case.packed else None, window=window, kernel=case.kernel
-            )
+            segments = jnp.asarray(segments_BL) if case.packed else None
+            run = functools.partial(attend, segments_BL=segments, window=window, kernel=case.kernel)
             output, pull_back = jax.vjp(run, q, k, v)
             found.append((output, *pull_back(grad)))
         return found
@@ -105,9 +104,9 @@ def measure_errors(config: LlamaConfig, cases: Sequence[Case]) -> dict[Case, flo
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         names = " and ".join(map(str, cases))
         raise ModelError(f"attention by {names} must run on this device, got {reason}; {_mend(cases[0])}") from error
-    exact = [np.asarray(x, np.float64) for x in arrays]
+    q, k, v, grad = (np.asarray(x, np.float64) for x in arrays)
     return {
-        case: _distance(own, attend_exactly(*exact, segments_BL if case.packed else None, window))
+        case: _distance(own, attend_exactly(q, k, v, grad, segments_BL if case.packed else None, window))
         for case, own in zip(cases, found, strict=True)
     }
 
