@@ -25,7 +25,7 @@ MODELS = {
     "medium": MeasuredModel(LlamaConfig(num_layers=8, dim=512, num_heads=8, hidden_dim=1408), 16_384),
     "llama-100m": MeasuredModel(LlamaConfig(num_layers=10, dim=768, num_heads=12, hidden_dim=2048), 32_768),
 }
-"""Models by name: 6.3, 42 and 121 million parameters, and one that is there to be quick."""
+"""Models by name: 7.4, 42 and 121 million parameters, and one that is there to be quick."""
 
 STEPS_PLANNED = 1000
 """Steps of the learning-rate schedule, constant after its warm-up."""
