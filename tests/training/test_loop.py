@@ -119,6 +119,32 @@ def test_implicit_transfers_are_refused_in_steps_and_evaluations_but_not_in_save
         run(loop)
 
 
+def test_the_phase_names_what_the_loop_does(loop_of):
+    seen, loops, metrics = [], [], metrics_of(2.0)
+
+    def look(*_):
+        seen.append(str(loops[0].phases.current))
+
+    class Looks:
+        batches = (1,)
+        __call__ = look
+
+    def step(state, arrays):
+        look()
+        return state, metrics
+
+    loop, _ = loop_of([2.0] * 2, call=step, save=look, evaluate=Looks(), checkpoint_every=1)
+    loops.append(loop)
+    run(loop)
+    assert seen == [
+        "in step 1 of length 4",
+        "saving step 1",
+        "in step 2 of length 4",
+        "saving step 2",
+        "evaluating step 2",
+    ]
+
+
 def test_a_spike_is_printed_and_its_row_logged_whatever_log_every_says(loop_of, capsys, tmp_path):
     loop, _ = loop_of([4.0] * 8 + [9.0] + [4.0] * 3, spike_window=8, log_every=100)
     run(loop)

@@ -19,11 +19,6 @@ from dataservice.loader import BatchIterator
 make = BatchIterator._make_batch
 BatchIterator._make_batch = lambda self: time.sleep(1000) if self._step == 4 else make(self)
 """
-HANG_IN_SAVE = """
-import time
-from training.checkpoint import Checkpoints
-Checkpoints.save = lambda *_: time.sleep(1000)
-"""
 
 
 def rows_of(run):
@@ -42,13 +37,6 @@ def test_a_run_that_hangs_names_the_phase_and_leaves_its_stacks(trainer):
     assert [row["step"] for row in rows_of(trainer.folder / "run")] == [1, 2, 3, 4]
     again = trainer.train("train.run=run", *LIMITS, "train.watchdog_seconds=0", "train.num_steps=5")
     assert "finished: 5 steps" in again
-
-
-def test_what_takes_long_by_nature_has_its_own_limit(trainer):
-    limits = [*LIMITS, "train.watchdog_long_seconds=30", "train.checkpoint_every=2"]
-    output = trainer.train("train.run=run", *limits, before=HANG_IN_SAVE, code=EXIT_STALLED)
-    assert "run must come forward within 30 s, got" in output and " s saving step 2; " in output
-    assert "raise train.watchdog_long_seconds" in output
 
 
 def start_two(trainer, *overrides, before=("", "")):
