@@ -17,7 +17,7 @@ from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_ty
 from tokenizer.interrupts import EXIT_INTERRUPTED, interruptible
 from tokenizer.option_types import OptionTypeError, convert_words, members
 
-__all__ = ["OptionParser", "add_option", "add_options", "field_docs", "run_command", "take_options"]
+__all__ = ["OptionParser", "add_option", "add_options", "discard_unwritten", "field_docs", "run_command", "take_options"]
 
 Settings = TypeVar("Settings")
 
@@ -118,7 +118,7 @@ def run_command(
             return _fail(f"output must be writable, got {reason}; make room, or write elsewhere")
         return _fail(f"file must be one that the system can use, got {reason}: {error.filename}")
     finally:
-        _discard_unwritten()
+        discard_unwritten()
 
 
 def _run(parser: OptionParser, arguments: Sequence[str] | None, errors: tuple[type[Exception], ...]) -> int:
@@ -140,7 +140,7 @@ def _fail(message: str) -> int:
     return EXIT_BAD_INPUT
 
 
-def _discard_unwritten() -> None:
+def discard_unwritten() -> None:
     """Drop what the standard streams do not take: Python would complain of it when it flushes at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:

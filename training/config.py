@@ -19,6 +19,7 @@ from model.config import LlamaConfig
 from tokenizer.config import TokenizerConfig
 from tokenizer.corpus import CorpusConfig
 from tokenizer.option_types import OptionTypeError, Raw, convert, describe, option_types
+from tokenizer.options import discard_unwritten
 from training.errors import ConfigError
 from training.optimizers.config import OptimizerConfig
 from training.settings import DistributedConfig, TrainConfig
@@ -163,7 +164,10 @@ def print_help() -> None:
     )
     os.environ.setdefault("COLUMNS", "120")
     flags = (tyro.conf.FlagConversionOff,)
-    tyro.cli(Config, prog="train.py", description=description, args=["--help"], use_underscores=True, config=flags)
+    try:
+        tyro.cli(Config, prog="train.py", description=description, args=["--help"], use_underscores=True, config=flags)
+    except BrokenPipeError:  # the reader has left, as head does
+        discard_unwritten()
 
 
 def _collect(node: yaml.Node, prefix: str, path: Path, settings: dict[str, Setting]) -> None:

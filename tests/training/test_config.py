@@ -112,6 +112,12 @@ def test_digest_leaves_out_which_process_it_is():
     assert config_digest(load_config([*config, "train.seed=1"])) not in digests
 
 
+def test_help_ends_quietly_when_nobody_reads_it_to_its_end():
+    command = f"set -o pipefail; {sys.executable} train.py --help | true"
+    shown = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (shown.returncode, shown.stderr) == (0, "")
+
+
 def test_help_lists_every_option_with_its_doc():
     done = subprocess.run(
         [sys.executable, "train.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
