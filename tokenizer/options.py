@@ -17,7 +17,15 @@ from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_ty
 from tokenizer.interrupts import EXIT_INTERRUPTED, interruptible
 from tokenizer.option_types import OptionTypeError, convert_words, members
 
-__all__ = ["OptionParser", "add_option", "add_options", "discard_unwritten", "field_docs", "run_command", "take_options"]
+__all__ = [
+    "OptionParser",
+    "add_option",
+    "add_options",
+    "discard_unwritten",
+    "field_docs",
+    "run_command",
+    "take_options",
+]
 
 Settings = TypeVar("Settings")
 
