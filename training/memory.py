@@ -21,7 +21,7 @@ from training.step import Recipe, abstract_state, batch_shapes
 FLOAT32 = 4
 """Bytes of what is always float32: parameters, gradients, optimizer state, scores and logits."""
 WORKING_COPIES = 3
-"""Arrays of the size of scores, logits or hidden width alive at once in a backward pass: value, exponential, slope."""
+"""Arrays of the size of scores or hidden width alive at once in a backward pass: value, exponential, slope."""
 
 
 class DeviceMemory(NamedTuple):
@@ -109,10 +109,10 @@ class _LayerPart:
         return self.size * (2 * weights + wide) + scores
 
     def loss_bytes(self) -> int:
-        """The head's gathered part and its gradient, both float32, and a chunk's logits."""
+        """The head's gathered part and its gradient, both float32, and a chunk's logits, which become their gradient."""
         vocabulary = self.recipe.vocab_size
         if vocabulary % self.tensor == 0:
             vocabulary //= self.tensor
         chunks = chunk_count(self.tokens, vocabulary, self.recipe.loss_chunk_tokens)
-        logits = WORKING_COPIES * (self.tokens // chunks) * vocabulary * FLOAT32
+        logits = self.tokens // chunks * vocabulary * FLOAT32
         return 2 * vocabulary * self.dim * FLOAT32 + logits + 2 * self.tokens * self.dim * FLOAT32
