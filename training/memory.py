@@ -109,7 +109,7 @@ class _LayerPart:
         return self.size * (2 * weights + wide) + scores
 
     def loss_bytes(self) -> int:
-        """The head's gathered part and its gradient, both float32, and a chunk's logits, which become their gradient."""
+        """The head's gathered part and its gradient, float32, and a chunk's logits, which become their gradient."""
         vocabulary = self.recipe.vocab_size
         if vocabulary % self.tensor == 0:
             vocabulary //= self.tensor
