@@ -87,7 +87,7 @@ class TrainConfig:
     tensorboard: bool = True
     """Write TensorBoard events beside metrics.jsonl."""
     track: Literal["none", "wandb", "trackio"] = "none"
-    """Send the metrics also to Weights & Biases (wandb) or to trackio, each an extra: pip install dyadlm[wandb]."""
+    """Send the metrics also to Weights & Biases (wandb) or to trackio, each an extra of that name."""
     track_project: str = "dyadlm"
     """Project in which the run appears there."""
 

@@ -37,7 +37,8 @@ def check_tracker(config: TrainConfig) -> None:
     """
     if config.track != "none" and importlib.util.find_spec(config.track) is None:
         raise ConfigError(
-            f"train.track must name an installed package, got {config.track}; pip install dyadlm[{config.track}]"
+            f"train.track must name an installed package, got {config.track}; "
+            f"pip install -c constraints.txt -e '.[{config.track}]'"
         )
 
 
