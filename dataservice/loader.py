@@ -238,7 +238,7 @@ def _is_state(state: object) -> bool:
     if not isinstance(state, dict) or state.keys() != _STATE_FIELDS:
         return False
     step = state["step"]
-    is_step = isinstance(step, int | np.integer) and not isinstance(step, bool) and step >= 0
+    is_step = isinstance(step, int | np.integer) and not isinstance(step, bool) and bool(step >= 0)
     return is_step and isinstance(state["data"], str) and isinstance(state["schedule"], str)
 
 

@@ -12,7 +12,7 @@ import jax
 
 import model
 from dataservice import Bucket
-from model.chunked import CHUNK
+from model.chunked import score_bytes
 from model.llama import compute_dtype
 from training.loss import chunk_count
 from training.microbatches import microbatch_count
@@ -99,13 +99,12 @@ class _LayerPart:
         return kept * self.size + log_sums + (everything if self.recipe.model.remat == "none" else 0)
 
     def layer_bytes(self) -> int:
-        """Gathered weights and their gradients, the wide activations of the feed-forward, a chunk's scores."""
+        """Gathered weights and their gradients, the wide activations of the feed-forward, a block's scores."""
         config = self.recipe.model
         weights = self.dim * (2 * self.attention_width + 2 * self.kv_width + 3 * self.hidden)
         wide = WORKING_COPIES * self.tokens * self.hidden
         rows = max(1, self.tokens // self.length)
-        keys = min(self.length, config.sliding_window + CHUNK) if config.sliding_window else self.length
-        scores = WORKING_COPIES * rows * self.heads * min(CHUNK, self.length) * keys * FLOAT32
+        scores = WORKING_COPIES * score_bytes(rows * config.kv_heads, self.length, config.num_heads // config.kv_heads)
         return self.size * (2 * weights + wide) + scores
 
     def loss_bytes(self) -> int:

@@ -18,7 +18,7 @@ VOCAB_SIZE = 64
 
 
 def main():
-    chunked.CHUNK = 32  # so that a device's own queries are several chunks
+    chunked.BLOCK = 32  # so that a device's own queries are several blocks
     config = model.LlamaConfig(num_layers=2, dim=64, num_heads=4, num_kv_heads=2, norm="layer", qk_norm=True)
     params = jax.jit(lambda key: model.init_params(config, VOCAB_SIZE, key))(jax.random.key(0))
     mesh = model.make_mesh()

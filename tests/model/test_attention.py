@@ -1,4 +1,5 @@
 import functools
+import os
 
 import jax
 import jax.numpy as jnp
@@ -37,21 +38,22 @@ def gradients(function, q, k, v):
     return jax.grad(lambda q, k, v: jnp.sin(function(q, k, v)).sum(), argnums=(0, 1, 2))(q, k, v)
 
 
-QUICK = [(16, 3, 100, 0, False), (16, 3, 100, 0, True), (8, 2, 61, 5, False), (8, 3, 64, 20, True)]
-"""Chunk, bands, length, window and whether there are segments."""
-SPLITS = [(256, 8, 33, 0), (16, 2, 64, 0), (8, 4, 31, 0), (256, 8, 33, 7), (8, 2, 61, 5), (8, 3, 64, 20)]
+QUICK = [(16, 100, 0, False), (16, 100, 0, True), (8, 61, 5, False), (8, 64, 20, True)]
+"""Block, length, window and whether there are segments."""
+SPLITS = [(256, 33, 0), (16, 64, 0), (8, 31, 0), (5, 33, 0), (256, 33, 7), (8, 61, 5), (8, 64, 20)]
 THOROUGH = [(*split, packed) for split in SPLITS for packed in (False, True)]
 
 
 @pytest.mark.parametrize(
-    ("chunk", "bands", "length", "window", "packed"),
+    ("block", "length", "window", "packed"),
     QUICK + [pytest.param(*case, marks=pytest.mark.slow) for case in THOROUGH if case not in QUICK],
 )
 def test_chunked_equals_float64_and_its_gradient_the_dense_one(
-    monkeypatch, reference, quick_jit, chunk, bands, length, window, packed
+    monkeypatch, reference, quick_jit, block, length, window, packed
 ):
-    monkeypatch.setattr(chunked, "CHUNK", chunk)
-    monkeypatch.setattr(chunked, "BANDS", bands)
+    monkeypatch.setattr(chunked, "BLOCK", block)
+    # So that matrices come one at a time, all at once, or, of four, some.
+    monkeypatch.setattr(chunked, "CACHE_BYTES", 4 * block**2)
     q, k, v = draw(2, length, 4, 2, 8)
     segments = draw_segments(2, length) if packed else None
     run, oracle = (
@@ -70,7 +72,7 @@ def test_chunked_equals_float64_and_its_gradient_the_dense_one(
 def test_queries_that_start_later_see_all_keys_before_them_or_those_of_the_window(
     monkeypatch, reference, quick_jit, window
 ):
-    monkeypatch.setattr(chunked, "CHUNK", 8)
+    monkeypatch.setattr(chunked, "BLOCK", 8)
     q, k, v = draw(1, 40, 2, 1, 8)
     segments = draw_segments(1, 40)
     run = functools.partial(
@@ -80,16 +82,15 @@ def test_queries_that_start_later_see_all_keys_before_them_or_those_of_the_windo
     np.testing.assert_allclose(part, reference.attend(q, k, v, segments, window)[:, 21:], atol=1e-6)
 
 
-@given(length=st.integers(1, 5000), group=st.integers(1, 4))
-def test_bands_cover_every_query_once_in_whole_chunks(length, group):
-    bands = chunked._cut(length, group, None, 0)
-    assert [band.start for band in bands] == [0, *(band.end for band in bands[:-1])]
-    assert bands[-1].end == length * group
-    assert len(bands) <= chunked.BANDS + 1
-    for band in bands:
-        assert band.seen * group == band.end
-        assert band.width == band.window == band.seen
-        assert band.end - band.start <= band.chunk or (band.end - band.start) % band.chunk == 0
+@given(count=st.integers(1, 500), length=st.integers(1, 5000), group=st.integers(1, 300))
+def test_scores_that_exist_at_once_are_those_of_a_block_of_some_matrices(count, length, group):
+    tiling = chunked._tile(length, length, group, 0)
+    assert tiling.queries % group == 0 and tiling.keys <= chunked.BLOCK
+    assert tiling.queries <= max(group, chunked.BLOCK)
+    size = chunked._matrices_at_once(count, tiling)
+    assert count % size == 0
+    assert size == 1 or 4 * size * tiling.queries * tiling.keys <= chunked.CACHE_BYTES * (os.cpu_count() or 1)
+    assert chunked.score_bytes(count, length, group) == 4 * size * tiling.queries * tiling.keys
 
 
 @settings(max_examples=20, deadline=None)
@@ -128,15 +129,22 @@ def test_memory_of_the_gradient_is_linear_in_the_length(quick_jit, window):
     assert temporary_bytes(16384) < 4.4 * temporary_bytes(4096)
 
 
-def test_work_with_a_window_is_linear_in_the_length_and_the_window():
-    def scores(length, window):
-        """Pairs of a query and a key that are looked at."""
-        bands = chunked._cut(length, 1, None, window)
-        return sum((band.end - band.start) * band.width for band in bands)
+@pytest.mark.parametrize(
+    ("window", "num_looked_at"),
+    [(0, 1 + 2 + 3 + 4 + 5 + 6), (8, 1 + 2 + 2 + 2 + 2 + 2), (9, 1 + 2 * 5), (10, 1 + 2 + 3 * 4)],
+)
+def test_blocks_of_keys_out_of_sight_are_not_looked_at(monkeypatch, window, num_looked_at):
+    monkeypatch.setattr(chunked, "BLOCK", 8)
+    looked_at, scores = [], chunked._scores
 
-    assert scores(16384, 1024) <= 16384 * (1024 + chunked.CHUNK - 1)
-    assert scores(16384, 0) > 4 * scores(16384, 1024)
-    assert scores(1, 1024) == 1
+    def note(tiling, queries, keys, position, start):
+        jax.debug.callback(lambda *at: looked_at.append(tuple(map(int, at))), position, start)
+        return scores(tiling, queries, keys, position, start)
+
+    monkeypatch.setattr(chunked, "_scores", note)
+    jax.block_until_ready(attend(*draw(1, 48, 1, 1, 4), window=window))
+    jax.effects_barrier()
+    assert len(set(looked_at)) == len(looked_at) == num_looked_at
 
 
 @pytest.mark.parametrize("window", [0, 1, 5])

@@ -28,7 +28,7 @@ OPTIMIZER = OptimizerConfig(learning_rate=0.1, warmup_steps=0, epsilon=1e-2, wei
 
 
 def main():
-    chunked.CHUNK, chunked.BANDS = 32, 2  # so that a device's own queries are several chunks, compiled quickly
+    chunked.BLOCK = 32  # so that a device's own queries are several blocks
     for case in json.loads(sys.argv[1]):
         devices = jax.devices()[: case.pop("devices")]
         mesh = model.make_mesh(devices, tensor_parallel=case.pop("tensor", 1))
