@@ -136,7 +136,7 @@ def test_other_things_are_refused_in_a_line(make_store):
 def test_a_state_that_is_none_is_refused_and_changes_nothing(make_store, prefetch, change):
     config = DataConfig(min_length=4, max_length=32, tokens_per_step=32, prefetch=prefetch)
     iterator = iter(dataservice.batches(make_store([[3, 40, 9]]), config))
-    state = {**iterator.get_state(), **change} if change else change
+    state = {**iterator.get_state(), **change} if isinstance(change, dict) and change else change
     with pytest.raises(DataError, match="data state must have data, schedule, step"):
         iterator.set_state(state)
     assert next(iterator)["step"] == 0
