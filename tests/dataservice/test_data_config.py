@@ -20,7 +20,10 @@ from dataservice import Bucket, DataConfig, DataError, buckets, rows_per_step
         ({"curriculum": (1, 1, 1, 1, 1, 1, 1, 0)}, "data.curriculum must hold odds above 0, got 0"),
         ({"mixture": "even"}, "data.mixture must be one of natural, equal, .* or {length: tokens}, got 'even'"),
         ({"mixture": "1k-only", "max_length": 512}, "data.mixture must have a length among 64, .*, got 1k-only"),
-        ({"mixture": {64: 1}, "sequences": "packed"}, "data.mixture must name lengths among 8192 .*, got 64; set data.mixture=natural"),
+        (
+            {"mixture": {64: 1}, "sequences": "packed"},
+            "data.mixture must name lengths among 8192 .*, got 64; set data.mixture=natural",
+        ),
         ({"warmup_curriculum": "grow"}, "data.warmup_curriculum must be one of uniform, .*, got 'grow'"),
         ({"cooldown_curriculum": (1.0,)}, "data.cooldown_curriculum must be a name or 8 odds"),
         ({"step_seconds": {64: 1.0}}, "data.step_seconds must name the lengths 64, 128, .*, got {64: 1.0}"),
