@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Sequence
 
 from tokenizer import show_progress
+from tokenizer.log_lines import print_warnings
 from training.companions import end_together
 from training.config import Config, load_config, print_help, resolved_settings
 from training.errors import explain
@@ -66,7 +67,7 @@ def train(config: Config, run: Run) -> int:
     print(f"run {run.folder} on {devices.describe_devices(mesh)}")
 
     phases = Phases()
-    with show_progress() as progress, watch(phases, run.folder, config.train):
+    with show_progress() as progress, print_warnings(), watch(phases, run.folder, config.train):
         # Documents: a tokenizer and a store, made if they are not there; training starts with the first window.
         store, tokenizer = data.open_corpus(config, run.folder, progress)
         num_steps = data.step_count(store, config)

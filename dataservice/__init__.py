@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dataservice.identity import open_schedule, prefix_digest, schedule_digest
     from dataservice.loader import Batch, batches
     from dataservice.locating import open_store
-    from dataservice.opening import open_data
+    from dataservice.opening import find_data, open_data
     from dataservice.preparation import PrepareReport, prepare
     from dataservice.retention import Retention
     from dataservice.schedule import Position, Schedule
@@ -49,6 +49,7 @@ __all__ = [
     "Windows",
     "batches",
     "buckets",
+    "find_data",
     "held_out_batches",
     "open_data",
     "open_schedule",
@@ -73,6 +74,7 @@ _MODULES = {
     "TokenFormat": "store",
     "Windows": "windows",
     "batches": "loader",
+    "find_data": "opening",
     "held_out_batches": "held_out",
     "open_data": "opening",
     "open_schedule": "identity",

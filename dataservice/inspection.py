@@ -35,13 +35,19 @@ class Piece:
     tokens: np.ndarray  # (inputs + 1,)
 
 
-def step_pieces(store: Store, config: DataConfig, step: int) -> tuple[Position, list[Piece]]:
-    """Return where a step is in the schedule, and what its rows hold; `DataError` after the last step."""
+def step_pieces(
+    store: Store, config: DataConfig, step: int, *, counted_from: int = 0
+) -> tuple[Position, list[Piece]]:
+    """Return where a step is in the schedule, and what its rows hold; `DataError` after the last step.
+
+    `counted_from` is the number that the caller gives the first step.
+    """
     indexes = RowIndexes(store, config)
     schedule = open_schedule(store, config, indexes)
-    position = schedule.locate(step)
+    position = schedule.locate(step - counted_from)
     if position is None:
-        raise DataError(f"step must be below {schedule.num_steps()}, got {step}; data.epochs says how many there are")
+        end = schedule.num_steps() + counted_from
+        raise DataError(f"step must be below {end}, got {step}; data.epochs says how many there are")
     reader = RowReader(store, config, schedule.windows, indexes)
     places = reader.place(position.bucket, schedule.rows(position)[0])
     bucket = schedule.buckets[position.bucket]
@@ -76,9 +82,20 @@ def _find_piece(store: Store, row: int, shard: int, start: int, inputs: int) -> 
     )
 
 
-def show_step(store: Store, config: DataConfig, step: int, *, max_characters: int = 200) -> Iterator[str]:
-    """Yield lines that say which rows a step took: where each comes from, and the beginning of its text."""
-    position, pieces = step_pieces(store, config, step)
+def show_step(
+    store: Store,
+    config: DataConfig,
+    step: int,
+    *,
+    counted_from: int = 0,
+    max_characters: int = 200,
+    max_rows: int | None = None,
+) -> Iterator[str]:
+    """Yield lines that say which rows a step took: where each comes from, and the beginning of its text.
+
+    `counted_from` is the number that the caller gives the first step; of the rows the first `max_rows` are shown.
+    """
+    position, pieces = step_pieces(store, config, step, counted_from=counted_from)
     length = sum(piece.inputs for piece in pieces)
     yield (
         f"step {step}: epoch {position.epoch}, window {position.window}, cycle {position.cycle}, "
@@ -86,6 +103,8 @@ def show_step(store: Store, config: DataConfig, step: int, *, max_characters: in
     )
     tokenizer = store.tokenizer()
     for piece in pieces:
+        if max_rows is not None and piece.row >= max_rows:
+            break
         source = " ".join(part for part in (piece.repository, piece.path, piece.language) if part)
         yield f"row {piece.row}: {source} (shard {piece.shard}), tokens {piece.offset} to {piece.offset + piece.inputs}"
         text = tokenizer.decode(piece.tokens.tolist())

@@ -53,14 +53,14 @@ def open_store(data: DataConfig | str | Path, fingerprint: str | None = None) ->
         return Store.open(place.partition("://")[2], fingerprint)
     root = Path(data.cache, MIRRORS)
     folder = root / digest_bytes(place.encode())[:32]
-    if scheme[1] in ("grpc", "grpc+tls", "grpc+tcp"):
-        from dataservice.service.access import Access, read_bytes, read_token
+    if scheme[1].startswith("grpc"):
+        from dataservice.service.access import Access, read_certificates, read_token
         from dataservice.service.remote_store import ServedStore
 
         trusted = data.root_certificates
         access = Access(
             token=read_token(data.token_file),
-            root_certificates=None if trusted is None else read_bytes("data.root_certificates", trusted),
+            root_certificates=None if trusted is None else read_certificates("data.root_certificates", trusted),
         )
         return ServedStore.connect(split_servers(place), folder, fingerprint, access=access, limit=data.cache_bytes)
     return MirroredStore.open(folder, fingerprint, Mirror(UrlFiles(place), folder, root=root, limit=data.cache_bytes))

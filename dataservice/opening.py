@@ -20,7 +20,7 @@ from tokenizer.corpus import CorpusConfig, InputShard, list_shards
 if TYPE_CHECKING:
     from tokenizer import Progress, Tokenizer
 
-__all__ = ["open_data"]
+__all__ = ["find_data", "open_data"]
 
 POLL_SECONDS = 0.05
 
@@ -52,6 +52,22 @@ def open_data(
     return store
 
 
+def find_data(corpus: CorpusConfig, data: DataConfig, tokenizer: "Tokenizer") -> Store:
+    """Opens the store that `open_data` gives for the same arguments, as far as it is ready, and makes nothing.
+
+    Raises StoreError when there is none, or the errors of the corpus.
+    """
+    if data.store is not None:
+        return open_store(data, tokenizer.fingerprint)
+    path = _cached_path(corpus, data, tokenizer)
+    if not (path / MANIFEST_NAME).exists():
+        raise StoreError(
+            f"data.cache must hold the store of corpus.paths as they are now, got no {path}; documents that have "
+            "changed are another corpus"
+        )
+    return Store.open(path, tokenizer.fingerprint)
+
+
 def _wait_for_window(store: Store, num_shards: int, progress: "Progress | None") -> None:
     num_shards = min(num_shards, store.num_planned_shards)
     while (ready := len(store.shards)) < num_shards:
@@ -64,7 +80,7 @@ def _wait_for_window(store: Store, num_shards: int, progress: "Progress | None")
 
 
 def _open_cached(corpus: CorpusConfig, data: DataConfig, tokenizer: "Tokenizer") -> Store:
-    path = Path(data.cache, "stores", digest_corpus(corpus, TokenFormat.of(tokenizer), list_shards(corpus)))
+    path = _cached_path(corpus, data, tokenizer)
     if (path / MANIFEST_NAME).exists():
         store = Store.open(path, tokenizer.fingerprint)
         if store.is_complete:
@@ -78,6 +94,10 @@ def _open_cached(corpus: CorpusConfig, data: DataConfig, tokenizer: "Tokenizer")
     store = Store.open(path, tokenizer.fingerprint)
     store.writer_fault = ingest.fault
     return store
+
+
+def _cached_path(corpus: CorpusConfig, data: DataConfig, tokenizer: "Tokenizer") -> Path:
+    return Path(data.cache, "stores", digest_corpus(corpus, TokenFormat.of(tokenizer), list_shards(corpus)))
 
 
 def digest_corpus(corpus: CorpusConfig, tokens_of: TokenFormat, shards: Sequence[InputShard]) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["PHASE", "PrepareReport", "list_tasks", "prepare"]
 
 PHASE = "prepare"
+# Times the share of held-out documents that was asked for, from which on it is worth a word.
+FAR_OFF = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +100,26 @@ def prepare(
                         note = f"{writers.table.tokens.sum():,} tokens"
                         progress(PHASE, len(writers.table), len(tasks), note=note)
             report = summarise(writers, num_old)
-            if corpus.held_out_fraction and not report.held_out_documents:
-                announce("prepare: no document is held out, so there is none to evaluate on; raise held_out_fraction")
+            warn_of_held_out(report, corpus, announce)
             return report
     except OSError as error:
         raise StoreError(
             f"store {output} must be writable, got {describe_fault(error)}; mend that and run again: "
             "the shards that are finished are kept"
         ) from error
+
+
+def warn_of_held_out(report: PrepareReport, corpus: CorpusConfig, announce: Callable[[str], None]) -> None:
+    """Say it where the held-out documents are none, or far from the share that was asked for."""
+    held_out, wanted = report.held_out_documents, corpus.held_out_fraction
+    share = held_out / max(1, held_out + report.documents)
+    if wanted and not held_out:
+        announce("prepare: no document is held out, so there is none to evaluate on; raise held_out_fraction")
+    elif corpus.held_out_by == "repository" and share > FAR_OFF * wanted:
+        announce(
+            f"prepare: {held_out:,} of {held_out + report.documents:,} documents are held out, {share:.0%} instead of "
+            f"{wanted:.0%}, since few repositories hold them; --held-out-by document goes by single ones"
+        )
 
 
 def make_missing(

@@ -30,7 +30,8 @@ ADVICE = {
     "vocabulary": "the tokenizer was changed; use the first, or start another run with train.run=...",
     "tokenizer": "the store was made with another tokenizer; use the first, or start another run with train.run=...",
     "model": "the model settings were changed; undo that, or start another run with train.run=...",
-    "data": "the store was changed; restore it, or start another run with train.run=...",
+    "data": "the store was changed, or has grown since the run came to its end, whose last steps would be others; "
+    "restore it, or go on in another run with train.initial_weights=RUN train.run=...",
     "schedule": "the data settings or the seed were changed; undo that, or start another run with train.run=...",
 }
 """How to mend a difference. The tokenizer comes before the data, whose digest differs with it."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dataservice.errors import DataError
 
-__all__ = ["TOKEN_VARIABLE", "Access", "read_bytes", "read_token"]
+__all__ = ["TOKEN_VARIABLE", "Access", "read_bytes", "read_certificates", "read_token"]
 
 TOKEN_VARIABLE = "DYADLM_TOKEN"
 
@@ -30,7 +30,11 @@ def read_token(file: str | None) -> str | None:
     elif (token := os.environ.get(TOKEN_VARIABLE)) is None:
         return None
     token = token.strip()
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
+    if not token:
+        raise DataError(
+            f"token must be one word of ASCII characters, got nothing in {file or TOKEN_VARIABLE}; write it"
+        )
+    if not token.isascii() or not token.isprintable() or " " in token:
         raise DataError(
             f"token must be one word of ASCII characters, got another content of {file or TOKEN_VARIABLE}; mend it"
         )
@@ -43,3 +47,13 @@ def read_bytes(setting: str, file: str) -> bytes:
         return Path(file).read_bytes()
     except OSError as error:
         raise DataError(f"{setting} must be a file that can be read, got {file} ({error.strerror})") from error
+
+
+def read_certificates(setting: str, file: str) -> bytes:
+    """The PEM certificates in the file that a setting names."""
+    content = read_bytes(setting, file)
+    if b"-----BEGIN CERTIFICATE-----" not in content:
+        raise DataError(
+            f"{setting} must hold certificates in PEM, got {file} without one; name the server's, or its CA's"
+        )
+    return content

@@ -63,6 +63,13 @@ class MixedStore(Store):
                 )
             if not store.shards.documents.any():
                 raise StoreError(f"store {store.path} must hold documents to be mixed, got none; leave it out")
+        digests = [store.prefix_digest(len(store.shards)) for store in stores]
+        for store, digest in zip(stores, digests, strict=True):
+            if digests.count(digest) > 1:
+                raise StoreError(
+                    f"stores that are mixed must differ, got the documents of {store.path} twice; name it once, with "
+                    "the sum of the weights"
+                )
         return cls(path, stores, interleave([store.shards.tokens for store in stores], weights))
 
     def describe(self) -> list[str]:

@@ -19,6 +19,7 @@ from dataservice.store.manifest import Manifest
 from dataservice.store.maps import MapCache, map_array
 from dataservice.store.origin import LocalOrigin, Origin
 from dataservice.store.record import ShardRecord
+from dataservice.store.removal import Removal
 from dataservice.store.shard import RECORD_NAME, SHARDS
 from dataservice.store.span import Span
 from dataservice.store.table import ShardTable
@@ -231,7 +232,16 @@ class Store:
 
     def check_file(self, shard: int, name: str) -> Path:
         """Path of a file of a shard; StoreError that names it when its bytes are not those that were committed."""
-        return self.origin.obtain(self._name(shard, name), self.record(shard).files[name])
+        try:
+            return self.origin.obtain(self._name(shard, name), self.record(shard).files[name])
+        except StoreError as error:
+            removal = Removal.read(self.path)
+            if removal is None or removal.holds(shard):
+                raise
+            raise StoreError(
+                f"shard {self.shards.names[shard]} must be there, but was removed behind training with the first "
+                f"{removal.shards} (data.keep_windows); only later ones can be read, by the run that they belong to"
+            ) from error
 
     def read_record(self, shard: int) -> ShardRecord:
         """The commit record of a shard, read from its file and checked against the table."""

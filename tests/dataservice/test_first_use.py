@@ -141,3 +141,52 @@ def test_a_state_that_is_none_is_refused_and_changes_nothing(make_store, prefetc
         iterator.set_state(state)
     assert next(iterator)["step"] == 0
     iterator.close()
+
+
+def test_held_out_documents_of_few_repositories_are_said_to_be_many(place, capsys):
+    rows = [{"text": f"the {row} ", "repository": f"r{min(row, 2)}"} for row in range(100)]
+    Path("few.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for seed in range(20):
+        options = ["--held-out-fraction", "0.3", "--held-out-seed", str(seed), "--workers", "1"]
+        assert main(["prepare", "few.jsonl", "--tokenizer", "tok", "--output", f"few{seed}", *options]) == 0
+        said = capsys.readouterr().err
+        many = dataservice.open_store(f"few{seed}").held_out
+        count = 0 if many is None else int(many.shards.documents.sum())
+        assert ("held-out-by document" in said) == (count > 60)
+        if count > 60:
+            assert f"{count} of 100 documents are held out, {count}% instead of 30%" in said
+            return
+    pytest.fail("no seed holds the large repository out")
+
+
+def test_a_shard_that_was_removed_behind_training_is_not_called_damage(make_store):
+    store = make_store([[3, 40, 9]] * 12)
+    config = DataConfig(
+        min_length=4, max_length=32, tokens_per_step=32, prefetch=0, window_shards=2, ahead_windows=1, keep_windows=0
+    )
+    schedule = dataservice.open_schedule(store, config)
+    dataservice.Retention(store, config, schedule).release(schedule.num_steps() - 1)
+    with pytest.raises(DataError, match=r"was removed behind training .*keep_windows") as caught:
+        dataservice.Store.open(store.path).documents(0)
+    assert "prepare" not in str(caught.value)
+
+
+def test_documents_are_not_mixed_with_themselves(place):
+    prepare("a.jsonl")
+    prepare("a.jsonl", store="again")
+    for other in ("./store", "again"):
+        with pytest.raises(DataError, match=r"must differ, got the documents of .* twice"):
+            dataservice.open_store(DataConfig(store={"store": 1.0, other: 1.0}, cache="cache"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"root_certificates": "file"}, "root_certificates must hold certificates in PEM, got file without one"),
+        ({"token_file": "empty.jsonl"}, "token must be one word of ASCII characters, got nothing in empty.jsonl"),
+        ({"store": "grpcs://localhost:1"}, r"must be grpc://HOST.*or grpc\+tls://"),
+    ],
+)
+def test_what_does_not_reach_a_server_is_told_without_asking_one(place, settings, words):
+    with pytest.raises(DataError, match=words):
+        dataservice.open_store(DataConfig(**{"store": "grpc+tls://localhost:1", "cache": "cache"} | settings))
