@@ -35,9 +35,7 @@ class Piece:
     tokens: np.ndarray  # (inputs + 1,)
 
 
-def step_pieces(
-    store: Store, config: DataConfig, step: int, *, counted_from: int = 0
-) -> tuple[Position, list[Piece]]:
+def step_pieces(store: Store, config: DataConfig, step: int, *, counted_from: int = 0) -> tuple[Position, list[Piece]]:
     """Return where a step is in the schedule, and what its rows hold; `DataError` after the last step.
 
     `counted_from` is the number that the caller gives the first step.

@@ -1,13 +1,14 @@
-"""Command line of runs: `python -m training export | import | generate | plan`."""
+"""Command line of runs: `python -m training export | import | generate | show | plan`."""
 
 import sys
 from collections.abc import Sequence
 from typing import get_args
 
+from dataservice.errors import DataError
 from model.errors import ModelError
 from tokenizer.errors import TokenizerError
 from tokenizer.options import OptionParser, add_option, run_command
-from training.commands import run_export, run_import, run_plan
+from training.commands import run_export, run_import, run_plan, run_show
 from training.errors import TrainingError
 from training.generation import run_generate
 
@@ -47,6 +48,11 @@ def make_parser() -> OptionParser:
     add_option(generate, "--begin", str, "Special token before the prompt.", default="<eod>")
     add_option(generate, "--stop", tuple[str, ...], "Special tokens that end the text.", default=("<eod>",))
 
+    show = parser.add_command("show", run_show, "RUN --step T", "Print the text and source of a step's rows.")
+    show.add_argument("run_folder", metavar="RUN", help="Folder of the run.")
+    add_option(show, "--step", int, "Number of the step, from 1, as in metrics.jsonl.", metavar="T", least=1)
+    add_option(show, "--rows", int, "First rows to print; 0: all.", default=0, metavar="N", least=0)
+
     plan = parser.add_command("plan", run_plan, "[CONFIG.yaml] [key=value ...]", "How a run would lie on devices.")
     plan.add_argument("settings", nargs="*", metavar="CONFIG.yaml", help="Settings, as for train.py.")
     add_option(plan, "--devices", int, "Devices that share the work; they need not be there.", default=1, least=1)
@@ -62,7 +68,10 @@ def make_parser() -> OptionParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 2 for bad input, said in one line."""
     return run_command(
-        make_parser(), arguments, errors=(TrainingError, ModelError, TokenizerError), interrupted="interrupted"
+        make_parser(),
+        arguments,
+        errors=(TrainingError, ModelError, TokenizerError, DataError),
+        interrupted="interrupted",
     )
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-__all__ = ["run_export", "run_import", "run_plan"]
+__all__ = ["run_export", "run_import", "run_plan", "run_show"]
 
 # Which special token is which of Hugging Face's, as in tokenizer_config.json.
 _SPECIAL_IDS = {"bos_token_id": "<eod>", "eos_token_id": "<eod>", "pad_token_id": "<pad>"}
@@ -82,4 +82,19 @@ def run_plan(arguments: argparse.Namespace) -> int:
     if arguments.compile:
         use_compilation_cache()
         print("\n".join(plan.describe_compiled(recipe, planned)))
+    return 0
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    """Text and source of the rows that a step of a run was taken on."""
+    from dataservice.inspection import show_step
+    from training.data import find_store
+    from training.weights import open_run
+
+    folder = Path(arguments.run_folder)
+    config, trained = open_run(folder)
+    store = find_store(config, folder, trained)
+    # Steps of a schedule count from 0, those of a run from 1: a checkpoint of step 1 has one step behind it.
+    for line in show_step(store, config.data, arguments.step, counted_from=1, max_rows=arguments.rows or None):
+        print(line)
     return 0

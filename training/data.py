@@ -51,6 +51,15 @@ def open_corpus(config: Config, folder: Path, progress: Callable[..., None]) -> 
     return store, trained
 
 
+def find_store(config: Config, folder: Path, trained: Tokenizer) -> Store:
+    """The store of a run that has been started, as far as it is made.
+
+    Raises:
+        DataError: it is gone, or made from documents that have changed since.
+    """
+    return dataservice.find_data(config.corpus, _data_settings(config, folder), trained)
+
+
 def step_count(store: Store, config: Config) -> int:
     """Steps of the run: train.num_steps, or all steps of data.epochs epochs (waits until the store is complete)."""
     if config.train.num_steps is None and config.data.ahead_windows:
@@ -137,5 +146,11 @@ def _open(config: Config, folder: Path, progress: Callable[..., None]) -> tuple[
     else:
         cache = Path(config.data.cache)
         trained = tokenizer.train_corpus(config.corpus, config.tokenizer, cache=cache, progress=progress)
-    own = replace(config.data, cache=str(folder)) if config.data.keep_windows is not None else config.data
-    return dataservice.open_data(config.corpus, own, trained, progress=progress), trained
+    return dataservice.open_data(config.corpus, _data_settings(config, folder), trained, progress=progress), trained
+
+
+def _data_settings(config: Config, folder: Path) -> DataConfig:
+    """A store that is taken away behind training is the run's own."""
+    if config.data.store is None and config.data.keep_windows is not None:
+        return replace(config.data, cache=str(folder))
+    return config.data

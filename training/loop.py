@@ -1,5 +1,6 @@
 """The training loop: batches in, steps out, rows of metrics and checkpoints on the way."""
 
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -161,7 +162,7 @@ class Loop:
         is_finite, count = bool(values.pop("finite")), round(values.pop("count"))
         spikes = self._spikes.feed(result.bucket, values) if is_finite else []
         if spikes:
-            print(f"spike at {_where(result)}: {', '.join(map(str, spikes))}; {_rows_of(result.step)}")
+            print(f"spike at {_where(result)}: {', '.join(map(str, spikes))}; {self._rows_of(result.step)}")
         return StepRecord(
             step=result.step,
             bucket=result.bucket,
@@ -191,18 +192,17 @@ class Loop:
             self._bad_steps = 0
             return
         self._bad_steps += 1
-        print(f"skipped {_where(record)}: its loss or gradient is not finite; {_rows_of(record.step)}")
+        print(f"skipped {_where(record)}: its loss or gradient is not finite; {self._rows_of(record.step)}")
         if self._bad_steps >= self.config.max_bad_steps:
             raise NonFiniteError(
                 f"loss and gradient must be finite, got {self._bad_steps} steps in a row that were not, the last at "
-                f"{_where(record)}; lower optimizer.learning_rate, or look at the {_rows_of(record.step)}"
+                f"{_where(record)}; lower optimizer.learning_rate, or look at the {self._rows_of(record.step)}"
             )
+
+    def _rows_of(self, step: int) -> str:
+        """How to see what a step was trained on."""
+        return f"rows: python -m training show {shlex.quote(str(self.log.folder))} --step {step}"
 
 
 def _where(at: StepResult | StepRecord) -> str:
     return f"step {at.step} (length {bucket_name(at.bucket)})"
-
-
-def _rows_of(step: int) -> str:
-    """How to see what a step was trained on; steps of a schedule count from 0."""
-    return f"rows: python -m dataservice show STORE --step {step - 1}"

@@ -21,6 +21,7 @@ class MetricsLog:
     """
 
     def __init__(self, folder: Path, *, restored_step: int, writes: bool = True, trackers: Sequence["Tracker"] = ()):
+        self.folder = folder
         self._path = folder / "metrics.jsonl"
         self._file = None
         self._trackers = trackers

@@ -1,5 +1,6 @@
 import itertools
 import json
+import shlex
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -150,7 +151,8 @@ def test_a_spike_is_printed_and_its_row_logged_whatever_log_every_says(loop_of, 
     run(loop)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "spike" in line]
     assert line == (
-        "spike at step 9 (length 4): loss 9 (usually 4 +- 0.04); rows: python -m dataservice show STORE --step 8"
+        "spike at step 9 (length 4): loss 9 (usually 4 +- 0.04); "
+        f"rows: python -m training show {shlex.quote(str(tmp_path))} --step 9"
     )
     spike, last = read_rows(tmp_path / "metrics.jsonl")
     assert spike["step"] == 9 and spike["spike"] is True and spike["loss"] == 9.0

@@ -79,6 +79,6 @@ def test_all_processes_end_when_one_hangs_in_its_data(trainer):
 def test_a_run_that_diverges_skips_steps_and_ends_with_its_own_code(trainer):
     settings = ["optimizer.learning_rate=1e30", "optimizer.warmup_steps=0", "train.max_bad_steps=3"]
     output = trainer.train("train.run=run", *settings, "train.log_every=100", code=EXIT_DIVERGED)
-    assert output.count("its loss or gradient is not finite; rows: python -m dataservice show STORE --step ") == 3
+    assert output.count("its loss or gradient is not finite; rows: python -m training show run --step ") == 3
     assert "error: loss and gradient must be finite, got 3 steps in a row that were not, the last at step" in output
     assert [row["skipped"] for row in rows_of(trainer.folder / "run")] == [True] * 3
