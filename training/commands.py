@@ -61,12 +61,16 @@ def run_import(arguments: argparse.Namespace) -> int:
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
-    """How a run would lie on devices and what memory it would take, without data and without the devices."""
+    """How a run would lie on devices and what memory it would take, without the devices and without its documents."""
     from training import plan
-    from training.config import load_config
+    from training.config import load_config, parse_arguments
     from training.devices import use_compilation_cache
+    from training.run import run_of
 
     config = load_config(arguments.settings)
+    # A run that was moved has its tokenizer beside its config.yaml.
+    folders = (run_of(config, arguments.settings).folder, parse_arguments(arguments.settings)[0].parent)
+    vocabulary = plan.find_vocabulary(config, folders)
     parts = config.distributed.tensor_parallel
     on_cpu = arguments.compile and arguments.topology is None
     if arguments.topology is not None:
@@ -75,9 +79,10 @@ def run_plan(arguments: argparse.Namespace) -> int:
         mesh = plan.virtual_mesh(arguments.devices, parts)
     else:
         mesh = plan.abstract_mesh(arguments.devices, parts)
-    recipe = plan.plan_recipe(config, mesh, "float32" if on_cpu else "bfloat16")
+    recipe = plan.plan_recipe(config, mesh, "float32" if on_cpu else "bfloat16", vocabulary.size)
     planned = plan.plan_buckets(config, recipe)
     limit = None if arguments.device_memory is None else round(arguments.device_memory * plan.GIB)
+    print(vocabulary)
     print("\n".join(plan.describe_plan(recipe, planned, limit)))
     if arguments.compile:
         use_compilation_cache()

@@ -2,6 +2,9 @@
 
 import dataclasses
 import os
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -11,10 +14,12 @@ from jax.sharding import AbstractMesh, AxisType, Mesh
 import dataservice
 import model
 from dataservice import Bucket
+from tokenizer import Tokenizer
 from training.compilation import compile_train_steps
 from training.config import Config
 from training.errors import TrainingError
 from training.memory import DeviceMemory, device_memory
+from training.run import Run
 from training.step import Recipe, abstract_state, make_recipe
 
 GIB = 2**30
@@ -57,14 +62,49 @@ def virtual_mesh(num_devices: int, tensor_parallel: int) -> Mesh:
     return model.make_mesh(tensor_parallel=tensor_parallel)
 
 
-def plan_recipe(config: Config, mesh: Any, dtype: Literal["float32", "bfloat16"]) -> Recipe:
-    """What the steps of a run would be made of, with the vocabulary size of the settings; no data is opened.
+class Vocabulary(NamedTuple):
+    """How many tokens a model would know, and where that is from."""
+
+    size: int
+    origin: str
+
+    def __str__(self) -> str:
+        return f"vocabulary: {self.size:,} tokens, {self.origin}"
+
+
+def find_vocabulary(config: Config, folders: Iterable[Path]) -> Vocabulary:
+    """That of the tokenizer which a run would have, if it lies here; else what the settings ask for.
+
+    `folders` are where the run may be: of one that has begun, the tokenizer is there.
+
+    Raises:
+        DataError, TokenizerError: a store or a tokenizer that lies here cannot be read.
+    """
+    if config.tokenizer.path is not None and Path(config.tokenizer.path).is_dir():
+        return Vocabulary(Tokenizer.load(config.tokenizer.path).vocab_size, f"of {config.tokenizer.path}")
+    # The stores of a mixture have one tokenizer.
+    for place in config.data.store if isinstance(config.data.store, dict) else [config.data.store]:
+        if place is not None and Path(place.removeprefix("file://")).is_dir():
+            return Vocabulary(dataservice.open_store(place).tokenizer().vocab_size, f"of {place}")
+    for run in map(Run, folders):
+        if run.tokenizer.is_dir():
+            return Vocabulary(Tokenizer.load(run.tokenizer).vocab_size, f"of {run.tokenizer}")
+    return Vocabulary(
+        config.tokenizer.vocab_size,
+        "assumed as tokenizer.vocab_size says: no tokenizer.path, data.store or run that lies here tells",
+    )
+
+
+def plan_recipe(
+    config: Config, mesh: Any, dtype: Literal["float32", "bfloat16"], vocab_size: int | None = None
+) -> Recipe:
+    """What the steps of a run would be made of; without `vocab_size`, with that of the settings. No data is opened.
 
     `dtype` is what model.dtype=auto means: where the plan is made says nothing about where it is for.
     """
     if config.model.dtype == "auto":
         config = dataclasses.replace(config, model=dataclasses.replace(config.model, dtype=dtype))
-    tokenizer: Any = config.tokenizer
+    tokenizer: Any = SimpleNamespace(vocab_size=vocab_size or config.tokenizer.vocab_size)
     token_dtype = np.dtype(np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32)
     return make_recipe(config, mesh, tokenizer, token_dtype, config.train.num_steps or 1)
 

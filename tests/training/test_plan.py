@@ -10,10 +10,13 @@ from pathlib import Path
 import jax
 import pytest
 
-from dataservice import Bucket
+import tokenizer as tokenizers
+from dataservice import Bucket, TokenFormat, write_store
+from tokenizer import Tokenizer
 from training.__main__ import main
 from training.config import load_config
 from training.plan import abstract_mesh, plan_buckets, plan_recipe, split_of
+from training.run import Run
 from training.step import abstract_state, batch_shapes, make_train_step
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +82,31 @@ def test_plan_prints_a_row_for_each_bucket_and_marks_what_does_not_fit(capsys):
     assert first.split()[:7] == ["8192", "64", "8", "x", "1", "x", "1"]
     assert second.split()[0] == "4096"
     assert first.endswith("over 8.00 GiB")
+
+
+def test_the_vocabulary_is_that_of_the_tokenizer_at_hand(tmp_path, capsys):
+    store, path, sizes = tmp_path / "a store", tmp_path / "a tokenizer", {}
+    for size, folder in ((300, store / "tokenizer"), (290, path), (280, tmp_path / "run" / "tokenizer")):
+        made = tokenizers.train([("def alpha(beta):\n    return beta\n" * 3, "a", "python")], vocab_size=size)
+        made.save(folder)
+        sizes[folder] = made.vocab_size
+    write_store(store, {"shard": [[1, 2, 3]]}, TokenFormat.of(Tokenizer.load(store / "tokenizer")))
+    run = tmp_path / "run"
+    Run(run).write_config(load_config([LARGE]), place=tmp_path / "where it was before")
+
+    def planned(*arguments):
+        assert plan(*arguments, "data.min_length=4096", "data.tails=drop") == 0
+        first, second, *_ = capsys.readouterr().out.splitlines()
+        size = int(first.split()[1].replace(",", ""))
+        assert f"vocabulary {size:,}; " in second
+        return size, first.partition("tokens, ")[2]
+
+    assert planned(LARGE, f"data.store={store}") == (sizes[store / "tokenizer"], f"of {store}")
+    assert planned(LARGE, f"data.store={store}", f"tokenizer.path={path}")[0] == sizes[path]
+    assert planned(str(run / "config.yaml"))[0] == sizes[run / "tokenizer"]
+    assert planned(LARGE, f"train.run={run}")[0] == sizes[run / "tokenizer"]
+    size, line = planned(LARGE, "data.store=gs://bucket/store")
+    assert size == load_config([LARGE]).tokenizer.vocab_size and "assumed" in line
 
 
 @pytest.mark.parametrize(

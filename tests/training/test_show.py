@@ -39,7 +39,7 @@ def test_the_rows_of_a_step_are_those_that_the_run_takes(run, capsys):
     assert lines[1::2] == [f"    {text[:200]!r}{'...' if len(text) > 200 else ''}" for text in texts]
     assert main(["show", str(folder), "--step", str(STEP), "--rows", "2"]) == 0
     assert capsys.readouterr().out.splitlines() == [first, *lines[:4]]
-    assert [re.match(r"row (\d+): ", line)[1] for line in lines[::2]] == [str(i) for i in range(len(texts))]
+    assert re.findall(r"^row (\d+): ", "\n".join(lines), re.MULTILINE) == [str(row) for row in range(len(texts))]
 
 
 def test_a_run_without_its_documents_or_a_step_after_the_last_is_refused_in_a_line(run, capsys):
