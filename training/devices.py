@@ -24,6 +24,9 @@ _LARGE = 512 * 2**20
 _HEARTBEAT_SECONDS = 900
 """After which jax aborts every process when one is silent; the watchdog's limit comes before, and says where."""
 
+_NO_LAUNCHER = "coordinator_address should be defined"
+"""In what jax says when nothing around the process tells of others."""
+
 
 def start(config: DistributedConfig) -> Mesh:
     """Set up this process and return the mesh over all devices of the run."""
@@ -66,6 +69,12 @@ def join_processes(config: DistributedConfig) -> None:
         with patience(config.timeout, f"{who}{where}", "distributed.timeout"):
             jax.distributed.initialize(**options)
     except (RuntimeError, ValueError) as error:
+        if config.mode == "auto" and _NO_LAUNCHER in str(error):
+            raise TrainingError(
+                "distributed.mode=auto must be started by Slurm, Open MPI or on a TPU pod, got none of them around "
+                "this process; start it with srun or mpirun, name the others with distributed.mode=explicit, or leave "
+                "distributed.mode out for one process"
+            ) from None
         raise TrainingError(
             f"distributed: all processes must reach the coordinator, got {str(error).splitlines()[0]}; "
             "check distributed.coordinator and that every process was started"

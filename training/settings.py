@@ -1,6 +1,7 @@
 """Settings of the run and its processes."""
 
 import dataclasses
+import re
 from typing import Literal
 
 from dataservice.config import SequenceKind
@@ -154,6 +155,15 @@ class DistributedConfig:
             )
         if self.mode != "explicit" and given != (None, None, None):
             raise ValueError(f"mode must be explicit when coordinator or process numbers are given, got {self.mode}")
+        if self.coordinator is not None and not re.fullmatch(r".+:\d+", self.coordinator):
+            raise ValueError(f"coordinator must be host:port of process 0, got {self.coordinator}")
+        if self.num_processes is not None:
+            _check_positive("num_processes", self.num_processes)
+            if not 0 <= (self.process_id or 0) < self.num_processes:
+                raise ValueError(
+                    f"process_id must be at least 0 and below num_processes, {self.num_processes}, "
+                    f"got {self.process_id}"
+                )
 
 
 def _check_positive(name: str, value: float) -> None:

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,40 @@ def test_digest_leaves_out_which_process_it_is():
     digests = {config_digest(load_config([*config, *explicit, f"distributed.process_id={i}"])) for i in (0, 1)}
     assert digests == {config_digest(load_config(config))}
     assert config_digest(load_config([*config, "train.seed=1"])) not in digests
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "num_processes", "process_id", "message"),
+    [
+        ("localhost:1", 2, 2, "distributed.process_id must be at least 0 and below num_processes, 2, got 2"),
+        ("localhost:1", 2, -1, "distributed.process_id must be at least 0 and below num_processes, 2, got -1"),
+        ("localhost:1", 0, 0, "distributed.num_processes must be above 0, got 0"),
+        ("localhost", 2, 0, "distributed.coordinator must be host:port of process 0, got localhost"),
+    ],
+)
+def test_processes_that_cannot_meet_are_refused_at_once(coordinator, num_processes, process_id, message):
+    numbers = [f"distributed.num_processes={num_processes}", f"distributed.process_id={process_id}"]
+    with pytest.raises(ConfigError) as caught:
+        load_config(["distributed.mode=explicit", f"distributed.coordinator={coordinator}", *numbers])
+    assert str(caught.value) == message
+
+
+def test_mode_auto_without_a_launcher_says_so_in_a_line():
+    unlaunched = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM", "OMPI"))}
+    done = subprocess.run(
+        [sys.executable, "train.py", "train.run=never", "distributed.mode=auto"],
+        cwd=ROOT,
+        env=unlaunched | {"JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "error: distributed.mode=auto must be started by Slurm, Open MPI or on a TPU pod, got"
+    )
+    assert done.stderr.count("\n") == 1
 
 
 def test_help_ends_quietly_when_nobody_reads_it_to_its_end():
