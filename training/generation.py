@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from training.errors import TrainingError
 
 if TYPE_CHECKING:
+    from tokenizer import Tokenizer
     from training.weights import Weights
 
 __all__ = ["read_prompts", "run_generate"]
@@ -17,7 +18,7 @@ __all__ = ["read_prompts", "run_generate"]
 def run_generate(arguments: argparse.Namespace) -> int:
     """Print a text and what follows, or a JSON line for each of several prompts."""
     from tokenizer.output import check_file, write_file
-    from training.weights import read_weights
+    from training.weights import open_run, read_weights
 
     entries: list[dict[str, Any]] = [{"prompt": text} for text in arguments.prompt]
     if arguments.prompts_file is not None:
@@ -27,8 +28,11 @@ def run_generate(arguments: argparse.Namespace) -> int:
     output = None if arguments.output is None else Path(arguments.output)
     if output is not None:
         check_file(output)
+    # What can be wrong is told before the weights, which may be large, are read.
+    _sampling(arguments).check()
+    _, tokenizer = open_run(Path(arguments.run_folder))
+    _check_special_tokens(tokenizer, (arguments.begin, *arguments.stop))
     weights = read_weights(Path(arguments.run_folder), arguments.step)
-    _check_special_tokens(weights, (arguments.begin, *arguments.stop))
     if len(entries) == 1 and arguments.prompts_file is None and output is None:
         _print_text(weights, entries[0]["prompt"], arguments)
         return 0
@@ -67,8 +71,8 @@ def read_prompts(path: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def _check_special_tokens(weights: "Weights", names: Sequence[str]) -> None:
-    special = weights.tokenizer.special_tokens
+def _check_special_tokens(tokenizer: "Tokenizer", names: Sequence[str]) -> None:
+    special = tokenizer.special_tokens
     for name in names:
         if name not in special:
             known = ", ".join(special) or "none"

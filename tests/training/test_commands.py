@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import model
+import model.huggingface
 import tokenizer as tokenizers
 from model import LlamaConfig
 from tokenizer import Tokenizer
@@ -131,9 +132,23 @@ def test_generated_text_ends_at_a_stop_token_and_depends_on_the_seed(run, capsys
 def test_places_that_hold_no_run_and_wrong_names_are_refused_in_a_line(tmp_path, run, capsys):
     assert "folder with config.yaml and tokenizer/" in failure(capsys, "generate", tmp_path, "--prompt", "a")
     assert "checkpoint (0) of" in failure(capsys, "generate", run, "--step", 3, "--prompt", "a")
-    assert "got '<end>'" in failure(capsys, "generate", run, "--stop", "<end>", "--prompt", "a")
-    assert "temperature must be" in failure(capsys, "generate", run, "--temperature", -1, "--prompt", "a")
     assert "output must be a new or empty folder" in failure(capsys, "import", exported(tmp_path, run), "--output", run)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--stop", "<end>", "--begin and --stop must be special tokens of the run (<eot>, "),
+        ("--begin", "<end>", "--begin and --stop must be special tokens of the run (<eot>, "),
+        ("--temperature", -1, "--temperature must be 0 (greedy) or more, got -1"),
+        ("--top-p", 1.5, "--top-p must be above 0 and at most 1, got 1.5"),
+    ],
+)
+def test_generate_refuses_options_before_it_reads_weights(run, capsys, monkeypatch, option, value, message):
+    monkeypatch.setattr("training.weights.read_weights", lambda *_: pytest.fail("weights are read"))
+    assert main(["generate", str(run), "--prompt", "a", option, str(value)]) == 2
+    out, error = capsys.readouterr()
+    assert not out and error.startswith(f"error: {message}") and error.count("\n") == 1
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of reads that orbax gives up
