@@ -12,11 +12,14 @@ from types import FrameType
 
 from training.exits import EXIT_INTERRUPTED
 
+_NOT_STEPPING = "no step was under way, so there was nothing to save"
+
 
 class StopRequest:
     """Whether somebody asked this run to stop, and how.
 
-    A second SIGTERM changes nothing, since launchers send several; Ctrl-C after any request ends the process at once.
+    A second SIGTERM changes nothing, since launchers send several; Ctrl-C after any request ends the process at once,
+    without saving.
     """
 
     def __init__(self) -> None:
@@ -46,7 +49,10 @@ class StopRequest:
 
         if self._first is not None:
             if number == signal.SIGINT:
-                os._exit(EXIT_INTERRUPTED)
+                try:
+                    os.write(2, b"\ninterrupted again, without saving; the run goes on from its last checkpoint\n")
+                finally:
+                    os._exit(EXIT_INTERRUPTED)
             return
         self._first = number
         if jax.process_count() == 1:
@@ -67,7 +73,7 @@ def end_on_signals() -> None:
         show_cursor = "\x1b[?25h" if sys.stderr is not None and sys.stderr.isatty() else ""
         word = "interrupted" if number == signal.SIGINT else "terminated"
         try:
-            os.write(2, f"{show_cursor}\n{word}; run the same command again to go on\n".encode())
+            os.write(2, f"{show_cursor}\n{word}; run the same command again to go on ({_NOT_STEPPING})\n".encode())
         finally:
             os._exit(128 + number)
 

@@ -45,3 +45,30 @@ def test_ctrl_c_in_the_imports_is_one_line(tmp_path, command, number):
     assert result.returncode == 130, result.stderr
     (line,) = result.stderr.split("\n")[-2:-1]
     assert line.startswith("interrupted") and "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("end_on_signals()\nhit()", "interrupted; run the same command again to go on (no step was under way, so "),
+        (
+            "with stop_on_signals() as stop:\n    hit()\n    print(stop.exit_code)\n    hit()",
+            "interrupted again, without ",
+        ),
+    ],
+)
+def test_ctrl_c_that_saves_nothing_says_so(program, said):
+    imports = "import os, signal\nfrom training.signals import end_on_signals, stop_on_signals\n"
+    hit = "def hit(): os.kill(os.getpid(), signal.SIGINT)\n"
+    result = subprocess.run(
+        [sys.executable, "-u", "-c", f"{imports}{hit}{program}\nprint('alive')"],
+        cwd=ROOT,
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 130 and "alive" not in result.stdout
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith(said)
+    assert result.stdout == ("130\n" if "again, " in said else "")
