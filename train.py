@@ -121,7 +121,8 @@ def train(config: Config, run: Run) -> int:
         report.close_summary(run, loop, phases)
         if stop.signal is not None:
             log.close()
-            print(f"stopped at step {loop.step}, saved; run the same command again to go on")
+            saved = "saved" if loop.step > step else "with nothing new to save"
+            print(f"stopped at step {loop.step}, {saved}; run the same command again to go on")
             return stop.exit_code
 
         # Results.
