@@ -70,6 +70,7 @@ class Loop:
             if "loss" in row:
                 self._spikes.feed(Bucket(row["length"], row["packed"]), row)
         self.phases.enter(Kind.STEP, f"{step + 1}")
+        self.profile.tell_missed(step, self.num_steps)
         self.progress("train", step, self.num_steps)
         # Nothing but batches goes to the devices and nothing but metrics comes back, both asked for by name: a stray
         # value would be sent at every step.

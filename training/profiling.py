@@ -21,6 +21,14 @@ class Profile:
         traces = bool(config.profile_steps) and jax.process_index() == 0
         self._first, self._last = config.profile_steps if traces else (0, -1)
 
+    def tell_missed(self, step: int, num_steps: int) -> None:
+        """Say so when none of the steps asked for is among those after `step` up to `num_steps`."""
+        if self._last > 0 and step < num_steps and not (self._first <= num_steps and step < self._last):
+            print(
+                f"no steps are traced: train.profile_steps are [{self._first}, {self._last}], this start takes "
+                f"{step + 1} to {num_steps}"
+            )
+
     def starts_at(self, step: int) -> bool:
         """Whether to start before this step is taken (a resumed run may come in the midst of the window)."""
         return not self._is_running and self._first <= step <= self._last

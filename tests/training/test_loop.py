@@ -161,6 +161,12 @@ def test_a_spike_is_printed_and_its_row_logged_whatever_log_every_says(loop_of, 
     assert (kept["step"], kept["bucket"], kept["loss"]) == (9, "4", 9.0)
 
 
+def test_steps_to_trace_that_never_come_are_told_at_the_start(loop_of, capsys):
+    loop, _ = loop_of([2.0], profile_steps=(5, 6))
+    run(loop)
+    assert "train.profile_steps are [5, 6], this start takes 1 to 1" in capsys.readouterr().out
+
+
 def test_a_resumed_run_knows_what_was_usual(loop_of, capsys):
     loop, _ = loop_of([9.0], spike_window=8)
     for step in range(8):

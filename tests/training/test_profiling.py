@@ -29,6 +29,23 @@ def test_a_window_is_traced_once_also_from_its_midst_and_never_after_it(tmp_path
     assert calls == [1, 2, "start", 3, 4, 5, "stop", 6, 7, 8, "start", 4, 5, "stop", 6, 7, 8, 6, 7, 8]
 
 
+@pytest.mark.parametrize(
+    ("window", "step", "num_steps", "said"),
+    [
+        ((50, 60), 0, 10, "no steps are traced: train.profile_steps are [50, 60], this start takes 1 to 10\n"),
+        ((11, 12), 0, 10, "no steps are traced: train.profile_steps are [11, 12], this start takes 1 to 10\n"),
+        ((3, 5), 5, 10, "no steps are traced: train.profile_steps are [3, 5], this start takes 6 to 10\n"),
+        ((3, 5), 4, 10, ""),
+        ((10, 12), 0, 10, ""),
+        ((3, 5), 10, 10, ""),
+        ((), 0, 10, ""),
+    ],
+)
+def test_a_window_that_a_start_does_not_come_to_is_told(tmp_path, capsys, window, step, num_steps, said):
+    Profile(tmp_path, TrainConfig(profile_steps=window)).tell_missed(step, num_steps)
+    assert capsys.readouterr().out == said
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_traced_run_has_the_bits_of_one_that_is_not(trainer, read_state):

@@ -60,8 +60,8 @@ class OptimizerConfig:
     """Factors of the loss, and so of the gradient before clipping, in steps of a length, as {length: factor}. AdamW
     and muon divide by the size of gradients, so what counts is how a length compares with the others."""
     ema_decay: float = 0.0
-    """Decay of an exponential moving average of the weights, which evaluation, export and generation then use:
-    0.999 averages about the last 1,000 steps. 0: none."""
+    """Decay of an exponential moving average of the weights, which evaluation, export and generation then use, and
+    train.initial_weights of a later run too: 0.999 averages about the last 1,000 steps. 0: none."""
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "epsilon", "muon_adam_factor"):
