@@ -50,6 +50,7 @@ def train(config: Config, run: Run) -> int:
     import dataservice
     from model.selfcheck import check_attention
     from training import checkpoint, compilation, data, devices, report, trackers
+    from training.checkpoint_folder import checkpoint_folder, claim_folder
     from training.heldout import Evaluator
     from training.initial_weights import starting_state
     from training.loop import Loop
@@ -64,6 +65,8 @@ def train(config: Config, run: Run) -> int:
     mesh = devices.start(config.distributed)
     is_first = jax.process_index() == 0
     lock = run.lock() if is_first else None
+    if is_first:
+        claim_folder(run, config.train)
     print(f"run {run.folder} on {devices.describe_devices(mesh)}")
 
     phases = Phases()
@@ -86,7 +89,7 @@ def train(config: Config, run: Run) -> int:
         phases.enter(Kind.RESTORE)
         position, retention = data.bookkeeping(store, config, tokenizer)
         checkpoints = checkpoint.Checkpoints(
-            checkpoint.checkpoint_folder(run, config.train),
+            checkpoint_folder(run, config.train),
             config.train,
             position=position,
             release=retention.release,

@@ -1,45 +1,25 @@
 """Checkpoints of a run: model, optimizer and position, saved asynchronously by orbax, only ever read when committed."""
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import orbax.checkpoint as ocp
 from etils import epath
 
+from training import checksums
+from training.checkpoint_folder import committed_steps, find_position, resumed_from
 from training.errors import CheckpointError
 from training.position import Position, check_position
-from training.run import Run
 from training.settings import TrainConfig
 from training.step import Recipe, State, abstract_state
 
-
-def checkpoint_folder(run: Run, config: TrainConfig) -> epath.Path:
-    """The folder of a run's checkpoints: train.checkpoints, or RUN/checkpoints.
-
-    Raises:
-        CheckpointError: it is in a cloud, and the package that reaches it is missing.
-    """
-    if config.checkpoints is None:
-        return epath.Path(run.checkpoints.absolute())
-    if "://" not in config.checkpoints:
-        return epath.Path(config.checkpoints).absolute()
-    try:
-        folder = epath.Path(config.checkpoints)
-        folder.exists()
-    except ImportError:
-        raise CheckpointError(
-            f"train.checkpoints must be a place that can be reached, got {config.checkpoints} without the package "
-            "gcsfs; pip install gcsfs, or mount the bucket as a folder"
-        ) from None
-    return folder
-
-
-def committed_steps(folder: epath.Path) -> list[int]:
-    """The steps of a folder whose checkpoints are whole, ascending; one that was being written is none."""
-    return sorted(ocp.utils.checkpoint_steps(folder))
+_SUMS = "checksums"
+"""The item of a checkpoint with the sums of its other parts, by their names."""
 
 
 class Checkpoints:
@@ -84,12 +64,15 @@ class Checkpoints:
         step = self._manager.latest_step()
         if step is None:
             return start(), 0, 0
-        saved = self._restore_position(step)
+        sums = self._restore_item(step, _SUMS) if (self._folder / str(step) / _SUMS).exists() else None
+        saved = self._restore_position(step, sums)
         check_position(saved, self._position(step, saved.tokens))
         arguments = ocp.args.Composite(state=ocp.args.StandardRestore(abstract_state(recipe)))
         with self._reading(step):
             restored: Any = self._manager.restore(step, args=arguments)
-        return restored.state, step, saved.tokens
+            state = jax.block_until_ready(restored.state)
+            _check_sums(sums, checksums.sum_arrays(state))
+        return state, step, saved.tokens
 
     def save(self, state: State, step: int, tokens: int) -> None:
         """Start saving; arrays are copied first, so the next step may reuse them. A saved step is left as it is.
@@ -100,9 +83,8 @@ class Checkpoints:
         if step in self._manager.all_steps():
             return
         position = self._position(step, tokens)._asdict()
-        items = ocp.args.Composite(state=ocp.args.StandardSave(state), position=ocp.args.JsonSave(position))
         with self._writing():
-            self._manager.save(step, args=items)
+            self._manager.save(step, args=items_of(state, position))
         if committed := committed_steps(self._folder):
             self._release(committed[-self._keep :][0])
 
@@ -116,20 +98,20 @@ class Checkpoints:
             self._manager.wait_until_finished()
             self._manager.close()
 
-    def _restore_position(self, step: int) -> Position:
-        if not (self._folder / str(step) / "position").exists():
-            raise CheckpointError(
-                f"checkpoint must be whole and of a trained run, got {self._folder / str(step)} without a position; "
-                "start another run from imported weights with train.initial_weights=..., or delete that folder"
-            )
+    def _restore_position(self, step: int, sums: dict[str, int] | None) -> Position:
+        find_position(self._folder, step)
+        values = self._restore_item(step, "position")
         with self._reading(step):
-            arguments = ocp.args.Composite(position=ocp.args.JsonRestore())
-            restored: Any = self._manager.restore(step, args=arguments)
-            return Position(**restored.position)
+            _check_sums(sums, {"position": checksums.sum_values(values)})
+            return Position(**values)
+
+    def _restore_item(self, step: int, name: str) -> dict[str, Any]:
+        with self._reading(step):
+            return self._manager.restore(step, args=ocp.args.Composite(**{name: ocp.args.JsonRestore()}))[name]
 
     @contextmanager
     def _reading(self, step: int) -> Iterator[None]:
-        with reading(self._folder / str(step), "delete that folder to go on from an earlier step"):
+        with reading(self._folder / str(step), f"delete that folder to {resumed_from(self._folder, step)}"):
             yield
 
     @contextmanager
@@ -153,16 +135,34 @@ def reading(place: epath.Path, mend: str) -> Iterator[None]:
     """Turn whatever damage makes orbax say into one line that names the place and how to mend it."""
     try:
         yield
-    except (ValueError, OSError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+    except (MemoryError, CheckpointError):
+        raise
+    except Exception as error:
         raise CheckpointError(
             f"checkpoint must be whole and of this model, got {place} ({one_line(error)}); {mend}"
         ) from error
 
 
+def items_of(state: State, position: dict[str, Any] | None = None) -> ocp.args.Composite:
+    """What a checkpoint is made of: the state, its position (none: imported weights), and the sums of both."""
+    sums = checksums.sum_arrays(state)
+    items: dict[str, Any] = {"state": ocp.args.StandardSave(state)}
+    if position is not None:
+        sums["position"] = checksums.sum_values(position)
+        items["position"] = ocp.args.JsonSave(position)
+    return ocp.args.Composite(**items, **{_SUMS: ocp.args.JsonSave(sums)})
+
+
+def _check_sums(saved: dict[str, int] | None, now: dict[str, int]) -> None:
+    """Raise ValueError naming the first part that is not what was saved, if sums of it were."""
+    if saved is not None and (name := checksums.differing(saved, now)) is not None:
+        raise ValueError(f"{name} is not what was saved: its checksum differs")
+
+
 def one_line(error: BaseException) -> str:
-    """The first line of what an error says, or its kind."""
+    """The first line of what an error says, without how tensorstore was asked, or its kind."""
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return re.split(r" \[(?:tensorstore_spec|source locations)", lines[0])[0] if lines else type(error).__name__
 
 
 def restore_params(place: epath.Path, shapes: Any, mend: str) -> Any:
@@ -182,5 +182,12 @@ def restore_params(place: epath.Path, shapes: Any, mend: str) -> Any:
         wanted = {"ema" if "ema" in names else "params": shapes}
         restore_args = ocp.checkpoint_utils.construct_restore_args(wanted)
         arguments = ocp.args.PyTreeRestore(wanted, restore_args=restore_args, partial_restore=True)
-        (params,) = reader.restore(place / "state", arguments).values()
-        return jax.block_until_ready(params)
+        read = jax.block_until_ready(reader.restore(place / "state", arguments))
+        if (place / _SUMS).exists():
+            with ocp.Checkpointer(ocp.JsonCheckpointHandler()) as of_sums:
+                sums = of_sums.restore(place / _SUMS)
+            # What was converted has other bits than what was saved.
+            as_saved = jax.tree.map(lambda leaf: leaf if leaf.dtype == jnp.float32 else None, read)
+            _check_sums(sums, checksums.sum_arrays(as_saved))
+        (params,) = read.values()
+        return params

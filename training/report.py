@@ -1,6 +1,7 @@
 """What a run tells its user: the model at the start; the plot, the sample and the result at the end."""
 
 import json
+import math
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import model
 from tokenizer import Tokenizer
 from training.agreement import sum_over_processes
 from training.config import Config
+from training.errors import NonFiniteError
 from training.heldout import count_targets, unigram_entropy
 from training.loop import Loop
 from training.optimizers.groups import describe_groups
@@ -29,10 +31,15 @@ def describe_model(recipe: Recipe) -> None:
 def close_run(
     run: Run, config: Config, state: State, loop: Loop, held_out: list[dict[str, Any]], tokenizer: Tokenizer
 ) -> None:
-    """Sample, draw loss.png, log the closing row (what marks the run as finished) and print what was written."""
+    """Sample, draw loss.png, log the closing row (what marks the run as finished) and print what was written.
+
+    Raises:
+        NonFiniteError: the last held-out loss is not finite; the run is not marked as finished.
+    """
+    final = next((row for row in reversed(loop.log.rows) if "held_out_loss" in row), {})
+    check_held_out(run, final)
     sample = sample_text(config, state, tokenizer)
     entropy = unigram_entropy(sum_over_processes(count_targets(held_out, tokenizer.vocab_size))) if held_out else None
-    final = next((row for row in reversed(loop.log.rows) if "held_out_loss" in row), {})
     closing: dict[str, Any] = {"step": loop.step, "tokens": loop.tokens, "seconds": loop.log.seconds}
     if final:
         closing |= {"held_out_loss": final["held_out_loss"], "unigram_entropy": entropy}
@@ -43,6 +50,20 @@ def close_run(
     loop.log.write(closing | {"finished": True})
     loop.log.close()
     print_result(run, closing, loop.num_steps)
+
+
+def check_held_out(run: Run, row: dict[str, Any]) -> None:
+    """Refuse to call a run finished whose weights are of no use, by its last row with a held-out loss, if any.
+
+    Raises:
+        NonFiniteError: the loss is not finite.
+    """
+    if not math.isfinite(loss := row.get("held_out_loss", 0.0)):
+        raise NonFiniteError(
+            f"held-out loss must be finite, got {loss} at step {row['step']} of {run.folder}; look at its rows in "
+            "metrics.jsonl, delete the checkpoints from where it went wrong on and run the same command again, or "
+            "start another run with a lower optimizer.learning_rate"
+        )
 
 
 def close_summary(run: Run, loop: Loop, phases: Phases) -> None:

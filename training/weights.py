@@ -14,7 +14,8 @@ from model import LlamaConfig
 from tokenizer import Tokenizer
 from tokenizer.output import check_writable
 from tokenizer.output_folder import new_folder
-from training.checkpoint import checkpoint_folder, committed_steps, restore_params
+from training.checkpoint import items_of, restore_params
+from training.checkpoint_folder import checkpoint_folder, committed_steps
 from training.config import Config, load_config
 from training.errors import TrainingError
 from training.run import Run
@@ -60,7 +61,9 @@ def read_weights(folder: Path, step: int | None = None) -> Weights:
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
         model.abstract_params(config.model, tokenizer.vocab_size),
     )
-    return Weights(restore_params(place, shapes, "choose another with --step"), config, tokenizer, step)
+    others = ", ".join(str(other) for other in committed_steps(place.parent) if other != step) or "there is no other"
+    params = restore_params(place, shapes, f"choose another with --step ({others})")
+    return Weights(params, config, tokenizer, step)
 
 
 def is_run(folder: Path) -> bool:
@@ -113,7 +116,7 @@ def write_weights(folder: Path, params: dict[str, Any], config: LlamaConfig, tok
         run = Run(beside)
         tokenizer.save(run.tokenizer)
         with ocp.CheckpointManager(run.checkpoints.absolute()) as manager:
-            manager.save(0, args=ocp.args.Composite(state=ocp.args.StandardSave({"params": params})))
+            manager.save(0, args=items_of({"params": params}))
         run.write_config(dataclasses.replace(whole, tokenizer=own), place=folder)
 
 

@@ -1,6 +1,9 @@
 """Checkpoints: only whole ones are gone on from, and as many are kept as was asked for."""
 
 import dataclasses
+import gc
+import json
+import random
 import shutil
 from types import SimpleNamespace
 from typing import Any
@@ -12,31 +15,33 @@ from etils import epath
 
 import model
 from model import LlamaConfig
-from training.checkpoint import Checkpoints, checkpoint_folder, committed_steps
+from training import checksums
+from training.checkpoint import Checkpoints, restore_params
+from training.checkpoint_folder import checkpoint_folder, claim_folder, committed_steps
 from training.config import Config
 from training.errors import CheckpointError
 from training.initial_weights import starting_state
 from training.position import Position
 from training.run import Run
 from training.settings import TrainConfig
-from training.step import make_recipe
+from training.step import abstract_state, make_recipe
 
 CONFIG = Config(model=LlamaConfig(num_layers=1, dim=8, num_heads=2, hidden_dim=16, dtype="float32"))
 
 
 def position(step, tokens):
-    return Position(step, tokens, "data", "schedule", "fingerprint", repr(CONFIG.model), 32)
+    return Position(step, tokens, "data", "schedule", "fingerprint", repr(CONFIG.model), 512)
 
 
 @pytest.fixture(scope="module")
 def recipe():
-    tokenizer: Any = SimpleNamespace(vocab_size=32)
+    tokenizer: Any = SimpleNamespace(vocab_size=512)
     return make_recipe(CONFIG, model.make_mesh(), tokenizer, np.dtype(np.uint16), 9)
 
 
 @pytest.fixture(scope="module")
 def state(recipe):
-    tokenizer: Any = SimpleNamespace(vocab_size=32)
+    tokenizer: Any = SimpleNamespace(vocab_size=512)
     return starting_state(recipe, TrainConfig(seed=7), tokenizer)
 
 
@@ -115,6 +120,81 @@ def test_a_checkpoint_cut_short_anywhere_is_refused_or_changes_nothing(tmp_path,
     assert refused >= 9
 
 
+@pytest.fixture
+def given_up():
+    """Collect what is left of reads that orbax gave up, while the test still says that it is no matter."""
+    yield
+    gc.collect()
+
+
+def inverted(path, at):
+    content = bytearray(path.read_bytes())
+    content[at] ^= 0xFF
+    path.write_bytes(content)
+
+
+def largest_data_file(step_folder):
+    index = bytes.fromhex("0cdb20de")  # which has checksums of its own
+    files = [path for path in step_folder.glob("state/*.process_0/d/*") if path.read_bytes()[:4] != index]
+    return max(files, key=lambda path: path.stat().st_size)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_array_with_an_inverted_byte_is_refused_by_name(tmp_path, recipe, state, given_up):
+    saved(tmp_path, state, [3, 5])
+    path = largest_data_file(tmp_path / "5")
+    inverted(path, path.stat().st_size // 2)
+    with pytest.raises(CheckpointError, match=rf"got {tmp_path}/5 \(.*\); delete that folder to go on from step 3$"):
+        restored(tmp_path, recipe)
+
+
+def test_arrays_and_position_must_be_those_of_the_checksums(tmp_path, recipe, state):
+    """Each sum is another by one, which stands for another array: every part is looked at, by whoever reads it."""
+    saved(tmp_path, state, [5])
+    path = tmp_path / "5" / "checksums" / "metadata"
+    sums = json.loads(path.read_text())
+    names = [jax.tree_util.keystr(at, simple=True, separator=".") for at, _ in jax.tree.leaves_with_path(state)]
+    assert sorted(sums) == sorted([*names, "position"])
+    for name in ("position", "params.embedding", names[0], names[-1]):
+        path.write_text(json.dumps(sums | {name: sums[name] ^ 1}))
+        with pytest.raises(CheckpointError, match=rf"\({name} is not what was saved: its checksum differs\)"):
+            restored(tmp_path, recipe)
+    path.write_text(json.dumps(sums | {"params.embedding": sums["params.embedding"] ^ 1}))
+    place, shapes = epath.Path(tmp_path / "5"), abstract_state(recipe)["params"]
+    with pytest.raises(CheckpointError, match=r"params.embedding is not what was saved: .*; take another$"):
+        restore_params(place, shapes, "take another")
+    shutil.rmtree(path.parent)  # of the first versions
+    assert restored(tmp_path, recipe)[1] == 5
+    assert values_of(restore_params(place, shapes, "")) == values_of(state["params"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8", "bool"])
+def test_checksums_are_sums_of_the_bits_modulo_two_to_the_32(dtype):
+    array = jax.numpy.asarray(np.random.default_rng(0).integers(-(2**30), 2**30, (7, 9))).astype(dtype)
+    words = np.asarray(array).view(f"uint{8 * array.dtype.itemsize}")
+    assert checksums.sum_arrays({"a": {"b": array}}) == {"a.b": sum(map(int, words.ravel())) % 2**32}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_inverted_byte_anywhere_is_refused_or_changes_nothing(tmp_path, recipe, state, given_up):
+    saved(tmp_path, state, [5])
+    expected, refused, rng = values_of(marked(state, 5)), 0, random.Random(0)
+    for path in sorted(path for path in (tmp_path / "5").rglob("*") if path.is_file()):
+        size = path.stat().st_size
+        for at in rng.sample(range(size), min(10 if path.parent.name == "d" else 2, size)):
+            inverted(path, at)
+            try:
+                back, step, tokens = restored(tmp_path, recipe)
+            except CheckpointError as error:
+                assert str(tmp_path / "5") in str(error) and "\n" not in str(error)
+                refused += 1
+            else:
+                assert (step, tokens, values_of(back)) == (5, 500, expected), (path, at)
+            inverted(path, at)
+    assert refused >= 20
+
+
 def test_a_save_that_was_killed_is_not_seen_and_makes_room(tmp_path, recipe, state):
     saved(tmp_path, state, [3, 5])
     (tmp_path / "5").rename(tmp_path / "5.orbax-checkpoint-tmp")
@@ -131,11 +211,51 @@ def test_another_model_is_refused_before_its_arrays_are_read(tmp_path, recipe, s
     checkpoints.close()
 
 
-def test_imported_weights_are_no_run_to_go_on_with(tmp_path, recipe, state):
-    saved(tmp_path, state, [3])
-    shutil.rmtree(tmp_path / "3" / "position")
-    with pytest.raises(CheckpointError, match=r"3 without a position; start another run .* with train.initial_weights"):
-        restored(tmp_path, recipe)
+def test_a_checkpoint_without_a_position_is_imported_or_damaged(tmp_path, recipe, state):
+    for step, said in (
+        (0, "start another run .* with train.initial_weights"),
+        (3, "delete that folder to start again$"),
+    ):
+        saved(tmp_path, state, [step])
+        shutil.rmtree(tmp_path / str(step) / "position")
+        with pytest.raises(CheckpointError, match=rf"{tmp_path}/{step} without its folder position; .*{said}"):
+            restored(tmp_path, recipe)
+        shutil.rmtree(tmp_path / str(step))
+
+
+def test_a_folder_of_checkpoints_is_of_one_run_alone(tmp_path, recipe, state):
+    config = TrainConfig(checkpoints=str(tmp_path / "there"))
+    first, second, moved = (Run(tmp_path / name) for name in ("first", "second", "moved"))
+    for run in (first, second):
+        run.folder.mkdir()
+    claim_folder(first, config)
+    refused = rf"^train.checkpoints must be of {second.folder} alone, got {tmp_path}/there of run {first.folder}; "
+    with pytest.raises(CheckpointError, match=refused):  # while both are new
+        claim_folder(second, config)
+    (first.folder / "config.yaml").write_text("")
+    (second.folder / "config.yaml").write_text("")
+    saved(tmp_path / "there", state, [3])
+    claim_folder(first, config)
+    with pytest.raises(CheckpointError, match=refused):
+        claim_folder(second, config)
+    first.folder.rename(moved.folder)
+    claim_folder(moved, config)
+    assert restored(tmp_path / "there", recipe)[1] == 3
+
+
+def test_a_new_run_does_not_go_on_from_checkpoints_that_nobody_owns(tmp_path, state):
+    saved(tmp_path / "there", state, [3, 5])
+    with pytest.raises(CheckpointError, match=rf"got {tmp_path}/there of another run \(steps 3, 5\); choose another"):
+        claim_folder(Run(tmp_path / "new"), TrainConfig(checkpoints=str(tmp_path / "there")))
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "config.yaml").write_text("")  # of a version that wrote no owners
+    claim_folder(Run(tmp_path / "new"), TrainConfig(checkpoints=str(tmp_path / "there")))
+
+
+def test_a_folder_of_checkpoints_that_cannot_be_made_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match=r"^train.checkpoints must be a folder that can be written, got .*file"):
+        claim_folder(Run(tmp_path / "run"), TrainConfig(checkpoints=str(tmp_path / "file")))
 
 
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path, state):
