@@ -180,7 +180,7 @@ def test_a_state_of_other_settings_or_other_data_is_refused(make_store):
 
 
 def test_a_state_of_something_else_is_refused(make_store):
-    with pytest.raises(DataError, match="data state must have data, schedule, step, got next_index; restore"):
+    with pytest.raises(DataError, match=r"data state must have data, schedule, step, got \{'next_index': 3\}; restore"):
         iter(BatchDataset(make_store(LENGTHS), config_of())).set_state({"next_index": 3})
 
 
