@@ -122,7 +122,9 @@ def _merges_parquet(tokenizer: Tokenizer) -> bytes:
 
 def _read_merges(data: bytes, path: Path, pairs: np.ndarray, ids: np.ndarray, steps: int) -> Merges | None:
     try:
-        table = pq.read_table(pa.BufferReader(data))
+        # Without threads: one that still held the bytes when the interpreter ends would abort the process.
+        with pq.ParquetFile(pa.BufferReader(data)) as file:
+            table = file.read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         reason = str(error).partition("\n")[0]
         raise TokenizerError(f"{path.name} must be a Parquet file, got {reason}: {path}") from None

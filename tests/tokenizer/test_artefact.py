@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,8 @@ import pytest
 
 from tokenizer import Tokenizer, TokenizerError, artefact
 from tokenizer.output_folder import new_folder
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -156,3 +160,15 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_done
         with pytest.raises(TokenizerError, match=f"output must be writable, got .*: {path}"):
             artefact.check_output(path)
     assert not artefact.check_output(tmp_path / "new" / "tokenizer") and list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted by Linux's /proc")
+def test_loading_leaves_no_thread_that_holds_its_bytes_when_the_interpreter_ends(folder):
+    program = (
+        "import os, sys, pyarrow.dataset, tokenizer.artefact\n"
+        "count = lambda: len(os.listdir('/proc/self/task'))\n"
+        "before = count()\n"
+        "tokenizer.Tokenizer.load(sys.argv[1])\n"
+        "assert count() == before, (before, count())\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(folder)], cwd=ROOT, check=True)
