@@ -110,7 +110,17 @@ def train(config: Config, run: Run) -> int:
         evaluator = Evaluator(recipe, evaluation_steps, held_out, tokenizer.token_lengths, log, phases)
         profile = Profile(run.folder, config.train)
         loop = Loop(
-            recipe, config.train, num_steps, train_steps, log, progress, checkpoints.save, evaluator, phases, profile
+            recipe,
+            config.train,
+            num_steps,
+            train_steps,
+            log,
+            progress,
+            checkpoints.save,
+            evaluator,
+            phases,
+            profile,
+            checkpoints.check,
         )
         steps_left = range(step, num_steps)
         with (

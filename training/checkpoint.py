@@ -2,6 +2,7 @@
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -47,8 +48,7 @@ class Checkpoints:
             cleanup_tmp_directories=True,  # of saves that were killed
             enable_async_checkpointing=True,
         )
-        # What orbax says of a failure, with tracebacks, is said in the line of our own error.
-        logging.getLogger("absl").setLevel(logging.CRITICAL)
+        quiet()
         self._folder, self._keep = folder, config.keep_checkpoints
         with self._writing():
             self._manager = ocp.CheckpointManager(folder, options=options)
@@ -87,6 +87,15 @@ class Checkpoints:
             self._manager.save(step, args=items_of(state, position))
         if committed := committed_steps(self._folder):
             self._release(committed[-self._keep :][0])
+
+    def check(self) -> None:
+        """Look at the save that is under way, without waiting for it.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        with self._writing():
+            self._manager.check_for_errors()
 
     def close(self) -> None:
         """Wait until everything is durable.
@@ -160,9 +169,27 @@ def _check_sums(saved: dict[str, int] | None, now: dict[str, int]) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of what an error says, without how tensorstore was asked, or its kind."""
+    """The first line of what an error's first cause says, without how tensorstore was asked, or its kind."""
+    while error.__cause__ is not None:
+        error = error.__cause__
     lines = str(error).strip().splitlines()
     return re.split(r" \[(?:tensorstore_spec|source locations)", lines[0])[0] if lines else type(error).__name__
+
+
+def quiet() -> None:
+    """Leave what orbax says of failures, with tracebacks, to the line of our own error.
+
+    When one array fails, the others are given up, each with an error of its own in a thread of tensorstore.
+    """
+    for name in ("absl", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _report_unraisable
+
+
+def _report_unraisable(unraisable: Any) -> None:
+    if str(unraisable.exc_value) != "Event loop is closed":
+        sys.__unraisablehook__(unraisable)
 
 
 def restore_params(place: epath.Path, shapes: Any, mend: str) -> Any:
@@ -177,8 +204,12 @@ def restore_params(place: epath.Path, shapes: Any, mend: str) -> Any:
     Raises:
         CheckpointError: it is damaged, or of other shapes.
     """
+    quiet()
     with reading(place, mend), ocp.PyTreeCheckpointer() as reader:
-        names = reader.metadata(place / "state").item_metadata.tree
+        metadata = reader.metadata(place / "state").item_metadata
+        if metadata is None:
+            raise ValueError("its _METADATA, _sharding or manifest.ocdbt cannot be read")
+        names = metadata.tree
         wanted = {"ema" if "ema" in names else "params": shapes}
         restore_args = ocp.checkpoint_utils.construct_restore_args(wanted)
         arguments = ocp.args.PyTreeRestore(wanted, restore_args=restore_args, partial_restore=True)

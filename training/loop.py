@@ -50,6 +50,8 @@ class Loop:
     evaluate: Evaluator
     phases: Phases
     profile: Profile
+    check_saves: Callable[[], None] = lambda: None
+    """After each step: raises when the checkpoint under way cannot be written, which the next one would tell late."""
     _pending: list[StepResult] = field(default_factory=list)
     _bad_steps: int = 0
 
@@ -86,6 +88,7 @@ class Loop:
         self._clock = time.perf_counter()
         while self.step < self.num_steps and (batch := self._next_batch(batches)) is not None:
             state = self._take_step(state, batch)
+            self.check_saves()
             if stop.at(self.step):
                 self._save(state)
                 return state

@@ -1,8 +1,10 @@
 """Checkpoints: only whole ones are gone on from, and as many are kept as was asked for."""
 
 import dataclasses
+import errno
 import gc
 import json
+import os
 import random
 import shutil
 from types import SimpleNamespace
@@ -146,6 +148,37 @@ def test_an_array_with_an_inverted_byte_is_refused_by_name(tmp_path, recipe, sta
     inverted(path, path.stat().st_size // 2)
     with pytest.raises(CheckpointError, match=rf"got {tmp_path}/5 \(.*\); delete that folder to go on from step 3$"):
         restored(tmp_path, recipe)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_data_file_cut_short_is_one_line_with_what_is_missing_and_the_older_checkpoint(
+    tmp_path, recipe, state, given_up
+):
+    saved(tmp_path, state, [3, 5])
+    os.truncate(largest_data_file(tmp_path / "5"), 100)
+    with pytest.raises(CheckpointError) as caught:
+        restored(tmp_path, recipe)
+    line = str(caught.value)
+    assert line.startswith(
+        f"checkpoint must be whole and of this model, got {tmp_path}/5 (OUT_OF_RANGE: Error reading "
+    )
+    assert line.endswith("; delete that folder to go on from step 3") and "\n" not in line and "_spec" not in line
+
+
+def test_a_save_that_fails_is_told_before_the_next_one(tmp_path, recipe, state, monkeypatch):
+    checkpoints = opened(tmp_path)
+    checkpoints.check()
+    monkeypatch.setattr(checkpoints._manager, "check_for_errors", raise_full_disk)
+    with pytest.raises(
+        CheckpointError, match=r"^checkpoints must be written whole, got .*No space left.*starts again$"
+    ):
+        checkpoints.check()
+    monkeypatch.undo()
+    checkpoints.close()
+
+
+def raise_full_disk():
+    raise ValueError("Error writing") from OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_arrays_and_position_must_be_those_of_the_checksums(tmp_path, recipe, state):
