@@ -89,13 +89,14 @@ class Checkpoints:
             self._release(committed[-self._keep :][0])
 
     def check(self) -> None:
-        """Look at the save that is under way, without waiting for it.
+        """Look whether the last save has come to its end, and how, without waiting for one under way.
 
         Raises:
-            CheckpointError: it cannot be written.
+            CheckpointError: it could not be written.
         """
-        with self._writing():
-            self._manager.check_for_errors()
+        if not self._manager.is_saving_in_progress():
+            with self._writing():
+                self._manager.wait_until_finished()  # raises what the thread that wrote ended with
 
     def close(self) -> None:
         """Wait until everything is durable.
@@ -202,7 +203,7 @@ def restore_params(place: epath.Path, shapes: Any, mend: str) -> Any:
         mend: What to do about a damaged one.
 
     Raises:
-        CheckpointError: it is damaged, or of other shapes.
+        CheckpointError: it is damaged, of other shapes, or not finite.
     """
     quiet()
     with reading(place, mend), ocp.PyTreeCheckpointer() as reader:
@@ -220,5 +221,7 @@ def restore_params(place: epath.Path, shapes: Any, mend: str) -> Any:
             # What was converted has other bits than what was saved.
             as_saved = jax.tree.map(lambda leaf: leaf if leaf.dtype == jnp.float32 else None, read)
             _check_sums(sums, checksums.sum_arrays(as_saved))
-        (params,) = read.values()
-        return params
+    if (name := checksums.first_not_finite(read)) is not None:
+        raise CheckpointError(f"weights must be finite, got {place} whose {name} is not; {mend}")
+    (params,) = read.values()
+    return params

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["differing", "sum_arrays", "sum_values"]
+__all__ = ["differing", "first_not_finite", "sum_arrays", "sum_values"]
 
 
 def sum_arrays(tree: Any) -> dict[str, int]:
@@ -33,6 +33,13 @@ def differing(saved: Mapping[str, int], now: Mapping[str, int]) -> str | None:
     return next((name for name, value in now.items() if saved.get(name) != value), None)
 
 
+def first_not_finite(tree: Any) -> str | None:
+    """The path of the first array that has a value which is not finite, or None."""
+    leaves = jax.tree.leaves_with_path(tree)
+    finite = jax.device_get(_are_finite([leaf for _, leaf in leaves]))
+    return next((_name(path) for (path, _), is_finite in zip(leaves, finite, strict=True) if not is_finite), None)
+
+
 def _name(path: Any) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")
 
@@ -41,6 +48,11 @@ def _name(path: Any) -> str:
 def _sum_bits(leaves: list[jax.Array]) -> list[jax.Array]:
     """The uint32 sum of each array's bits, in words of its items' width and at most 32 bits."""
     return [jnp.sum(_words(leaf).astype(jnp.uint32), dtype=jnp.uint32) for leaf in leaves]
+
+
+@jax.jit
+def _are_finite(leaves: list[jax.Array]) -> list[jax.Array]:
+    return [jnp.isfinite(leaf).all() for leaf in leaves]
 
 
 def _words(leaf: jax.Array) -> jax.Array:

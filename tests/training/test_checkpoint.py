@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -165,14 +166,17 @@ def test_a_data_file_cut_short_is_one_line_with_what_is_missing_and_the_older_ch
     assert line.endswith("; delete that folder to go on from step 3") and "\n" not in line and "_spec" not in line
 
 
-def test_a_save_that_fails_is_told_before_the_next_one(tmp_path, recipe, state, monkeypatch):
+def test_a_save_that_failed_is_told_before_the_next_one(tmp_path, state, monkeypatch):
     checkpoints = opened(tmp_path)
     checkpoints.check()
-    monkeypatch.setattr(checkpoints._manager, "check_for_errors", raise_full_disk)
+    monkeypatch.setattr(checkpoints._manager, "_wait_for_checkpointers", raise_full_disk)
+    checkpoints.save(state, 3, 300)
     with pytest.raises(
         CheckpointError, match=r"^checkpoints must be written whole, got .*No space left.*starts again$"
     ):
-        checkpoints.check()
+        for _ in range(1000):
+            checkpoints.check()
+            time.sleep(0.01)
     monkeypatch.undo()
     checkpoints.close()
 

@@ -160,6 +160,26 @@ def test_a_damaged_checkpoint_is_refused_in_a_line(tmp_path, run, tokenizer, cap
     assert "checkpoint must be whole" in failure(capsys, "generate", tmp_path / "run", "--prompt", "a")
 
 
+def test_weights_that_are_not_finite_are_refused_by_name_with_the_other_steps(tmp_path, run, tokenizer, capsys):
+    params = read_weights(run).params
+    bad = params | {"embedding": params["embedding"].at[7, 3].set(jnp.nan)}
+    write_weights(tmp_path / "run", bad, CONFIG, tokenizer)
+    for command in (["generate", "--prompt", "a"], ["export", "--output", tmp_path / "out"]):
+        line = failure(capsys, command[0], tmp_path / "run", *command[1:])
+        place = tmp_path / "run" / "checkpoints" / "0"
+        assert f"weights must be finite, got {place} whose params.embedding is not; choose another with --step" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_emptied_metadata_is_a_reason_that_can_be_read(tmp_path, run, tokenizer, capfd):
+    for name in ("_METADATA", "_sharding", "manifest.ocdbt"):
+        shutil.copytree(run, tmp_path / name)
+        (tmp_path / name / "checkpoints" / "0" / "state" / name).write_bytes(b"")
+        assert main(["generate", str(tmp_path / name), "--prompt", "a"]) == 2
+        output = capfd.readouterr().err
+        assert "its _METADATA, _sharding or manifest.ocdbt cannot be read" in output and output.count("\n") == 1
+
+
 def test_an_import_that_was_killed_anywhere_leaves_nothing_in_the_way(tmp_path, run, tokenizer, capsys, monkeypatch):
     """Each file that is made is the last one: the process is gone before the next."""
     hub, output = exported(tmp_path, run), tmp_path / "new" / "in"
