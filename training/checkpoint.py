@@ -189,7 +189,9 @@ def quiet() -> None:
 
 
 def _report_unraisable(unraisable: Any) -> None:
-    if str(unraisable.exc_value) != "Event loop is closed":
+    code = getattr(unraisable.object, "cr_code", None)  # of a coroutine
+    is_given_up = code is not None and "orbax" in code.co_filename
+    if not is_given_up and str(unraisable.exc_value) != "Event loop is closed":
         sys.__unraisablehook__(unraisable)
 
 

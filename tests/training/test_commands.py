@@ -2,7 +2,11 @@
 
 import dataclasses
 import json
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +22,7 @@ from training.__main__ import main
 from training.run import Run
 from training.weights import read_weights, write_weights
 
+ROOT = Path(__file__).parents[2]
 CONFIG = LlamaConfig(num_layers=2, dim=32, num_heads=4, num_kv_heads=2, hidden_dim=64, dtype="float32")
 TEXT = "def alpha(beta):\n    return 'é' * 12\n"
 
@@ -178,6 +183,19 @@ def test_emptied_metadata_is_a_reason_that_can_be_read(tmp_path, run, tokenizer,
         assert main(["generate", str(tmp_path / name), "--prompt", "a"]) == 2
         output = capfd.readouterr().err
         assert "its _METADATA, _sharding or manifest.ocdbt cannot be read" in output and output.count("\n") == 1
+
+
+def test_a_command_says_nothing_beside_its_own_line(run, tmp_path):
+    """In a process of its own, where nobody has quieted orbax before: over a whole checkpoint and a damaged one."""
+    shutil.copytree(run, tmp_path / "cut")
+    data = max((tmp_path / "cut").glob("checkpoints/0/state/*.process_0/d/*"), key=lambda path: path.stat().st_size)
+    os.truncate(data, 100)
+    for folder, lines in ((run, 0), (tmp_path / "cut", 1)):
+        command = [sys.executable, "-m", "training", "generate", str(folder), "--prompt", "a", "--max-new-tokens", "1"]
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | {"JAX_PLATFORMS": "cpu"}, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (2 * lines, lines), done.stderr
 
 
 def test_an_import_that_was_killed_anywhere_leaves_nothing_in_the_way(tmp_path, run, tokenizer, capsys, monkeypatch):
