@@ -22,6 +22,8 @@ FLOAT32 = 4
 """Bytes of what is always float32: parameters, gradients, optimizer state, scores and logits."""
 WORKING_COPIES = 3
 """Arrays of the size of scores or hidden width alive at once in a backward pass: value, exponential, slope."""
+ATTENTION_COPIES = 10
+"""Float32 arrays of the size of all queries, and of all keys, alive at once in the backward pass of attention."""
 
 
 class DeviceMemory(NamedTuple):
@@ -105,7 +107,8 @@ class _LayerPart:
         wide = WORKING_COPIES * self.tokens * self.hidden
         rows = max(1, self.tokens // self.length)
         scores = WORKING_COPIES * score_bytes(rows * config.kv_heads, self.length, config.num_heads // config.kv_heads)
-        return self.size * (2 * weights + wide) + scores
+        flat = ATTENTION_COPIES * self.tokens * (self.attention_width + self.kv_width) * FLOAT32
+        return self.size * (2 * weights + wide) + scores + flat
 
     def loss_bytes(self) -> int:
         """The head's gathered part and its gradient, float32, and a chunk's logits, which become their gradient."""
