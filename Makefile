@@ -23,7 +23,7 @@ test-remote: .venv/installed-dev
 
 test-torch: .venv/installed-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pytest -m peers tests/model/test_huggingface.py tests/training/test_commands.py
+	$(BIN)/python -m pytest -m peers tests/model/test_huggingface.py tests/training/test_commands.py tests/training/test_optimizers.py tests/training/test_benchmarks.py
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .
