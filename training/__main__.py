@@ -34,19 +34,7 @@ def make_parser() -> OptionParser:
     names = "More special tokens, after the last id; their rows are the mean of all. Stores need <eod>."
     add_option(importing, "--special-tokens", tuple[str, ...], names, default=())
 
-    prompts = "Text to go on with; given again, the next one. Of several the results are JSON lines."
-    generate.add_argument("--prompt", action="append", default=[], metavar="TEXT", help=prompts)
-    file = 'JSON lines, each a text or an object with "prompt"; null: none.'
-    add_option(generate, "--prompts-file", str | None, file, default=None, metavar="FILE")
-    add_option(generate, "--output", str | None, "File for the results; null: printed.", default=None, metavar="FILE")
-    add_option(generate, "--batch-size", int, "Prompts that are gone on with at once.", default=16, least=1)
-    add_option(generate, "--max-new-tokens", int, "Most tokens to draw.", default=128, least=0)
-    add_option(generate, "--temperature", float, "0: the likeliest token; 1: as trained.", default=0.8)
-    add_option(generate, "--top-k", int, "Draw among so many likeliest tokens; 0: all.", default=0, least=0)
-    add_option(generate, "--top-p", float, "Draw among the likeliest whose probabilities reach this.", default=0.95)
-    add_option(generate, "--seed", int, "Seed of the draws; the second prompt has the next one, and so on.", default=0)
-    add_option(generate, "--begin", str, "Special token before the prompt.", default="<eod>")
-    add_option(generate, "--stop", tuple[str, ...], "Special tokens that end the text.", default=("<eod>",))
+    _add_generation(generate)
 
     show = parser.add_command("show", run_show, "RUN --step T", "Print the text and source of a step's rows.")
     show.add_argument("run_folder", metavar="RUN", help="Folder of the run.")
@@ -63,6 +51,23 @@ def make_parser() -> OptionParser:
     compiling = "Compile the steps too, for the slice or for virtual CPU devices, and print what the compiler says."
     plan.add_argument("--compile", action="store_true", help=compiling)
     return parser
+
+
+def _add_generation(generate: OptionParser) -> None:
+    """The options of `generate`."""
+    prompts = "Text to go on with; given again, the next one. Of several the results are JSON lines."
+    generate.add_argument("--prompt", action="append", default=[], metavar="TEXT", help=prompts)
+    file = 'JSON lines, each a text or an object with "prompt"; null: none.'
+    add_option(generate, "--prompts-file", str | None, file, default=None, metavar="FILE")
+    add_option(generate, "--output", str | None, "File for the results; null: printed.", default=None, metavar="FILE")
+    add_option(generate, "--batch-size", int, "Prompts that are gone on with at once.", default=16, least=1)
+    add_option(generate, "--max-new-tokens", int, "Most tokens to draw.", default=128, least=0)
+    add_option(generate, "--temperature", float, "0: the likeliest token; 1: as trained.", default=0.8)
+    add_option(generate, "--top-k", int, "Draw among so many likeliest tokens; 0: all.", default=0, least=0)
+    add_option(generate, "--top-p", float, "Draw among the likeliest whose probabilities reach this.", default=0.95)
+    add_option(generate, "--seed", int, "Seed of the draws; the second prompt has the next one, and so on.", default=0)
+    add_option(generate, "--begin", str, "Special token before the prompt.", default="<eod>")
+    add_option(generate, "--stop", tuple[str, ...], "Special tokens that end the text.", default=("<eod>",))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
