@@ -41,7 +41,7 @@ def interruptible(line: str) -> Iterator[None]:
     It ends the process at once, with the line, when it comes into an import, out of which C code makes other errors,
     or where Python would print it and go on (`__del__`, callbacks); and when it is the second one.
     """
-    came = False
+    came = is_over = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal came
@@ -51,7 +51,7 @@ def interruptible(line: str) -> Iterator[None]:
         signal.default_int_handler(number, frame)
 
     def end_if_interrupted(unraisable: Any) -> None:
-        if unraisable.exc_type is KeyboardInterrupt:
+        if unraisable.exc_type is KeyboardInterrupt and not is_over:
             _end(line)
         hook(unraisable)
 
@@ -60,7 +60,9 @@ def interruptible(line: str) -> Iterator[None]:
         with _handler(interrupt):
             yield
     finally:
-        sys.unraisablehook = hook
+        is_over = True
+        if sys.unraisablehook is end_if_interrupted:  # else what the block has put around it stays
+            sys.unraisablehook = hook
 
 
 @contextmanager

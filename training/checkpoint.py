@@ -184,15 +184,21 @@ def quiet() -> None:
     """
     for name in ("absl", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    if sys.unraisablehook is sys.__unraisablehook__:
-        sys.unraisablehook = _report_unraisable
+    if not isinstance(sys.unraisablehook, _WithoutGivenUp):
+        sys.unraisablehook = _WithoutGivenUp(sys.unraisablehook)
 
 
-def _report_unraisable(unraisable: Any) -> None:
-    code = getattr(unraisable.object, "cr_code", None)  # of a coroutine
-    is_given_up = code is not None and "orbax" in code.co_filename
-    if not is_given_up and str(unraisable.exc_value) != "Event loop is closed":
-        sys.__unraisablehook__(unraisable)
+class _WithoutGivenUp:
+    """The hook for exceptions that nobody can catch, without those of reads that were given up."""
+
+    def __init__(self, hook: Callable[[Any], object]):
+        self._hook = hook
+
+    def __call__(self, unraisable: Any) -> None:
+        code = getattr(unraisable.object, "cr_code", None)  # of a coroutine
+        is_given_up = code is not None and "orbax" in code.co_filename
+        if not is_given_up and str(unraisable.exc_value) != "Event loop is closed":
+            self._hook(unraisable)
 
 
 def restore_params(place: epath.Path, shapes: Any, mend: str) -> Any:

@@ -305,7 +305,7 @@ def test_a_window_larger_than_the_cache_is_warned_of(make_store, in_memory, tmp_
         assert ("data.cache_bytes" in errors and errors.count("\n") == 1) if is_warned else not errors
     assert describe_small_cache(store, config_of(cache_bytes=1)) is None
     # The shards of the one that lies elsewhere count once, however often an epoch passes through it.
-    mixed = {url: 3.0, str(store.path): 1.0}
+    mixed = {url: 3.0, str(make_store(LENGTHS, first_token=2000).path): 1.0}
     for limit in (size - 1, size):
         config = config_of(store=mixed, cache_bytes=limit, cache=str(tmp_path))
         warning = describe_small_cache(open_store(config), config)
