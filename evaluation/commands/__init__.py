@@ -1,0 +1,1 @@
+"""The commands of `python -m evaluation`, a module each: `add` makes its options, `run` does the work."""
