@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -35,15 +35,45 @@ class Evaluator:
 
     def __call__(self, state: State, step: int, tokens: int) -> None:
         """Evaluate the state and write a row of metrics."""
-        values = average(self._bucket_sums(evaluated_params(state), batch, step) for batch in self.batches)
+        values = evaluate_batches(
+            evaluated_params(state),
+            self._recipe,
+            self._steps,
+            self.batches,
+            self._token_lengths,
+            entering=lambda bucket: self._phases.enter(Kind.EVALUATE, f"step {step}, length {bucket_name(bucket)}"),
+        )
         self._log.write({"step": step, "tokens": tokens, "seconds": self._log.seconds, **values})
         print(f"step {step}: held-out loss {values['held_out_loss']:.4f} nats per token")
 
-    def _bucket_sums(self, params: Any, batch: dict[str, Any], step: int) -> tuple[Bucket, dict[str, Any]]:
+
+def evaluate_batches(
+    params: Any,
+    recipe: Recipe,
+    steps: dict[Bucket, CompiledStep],
+    batches: Iterable[dict[str, Any]],
+    token_lengths: jax.Array,
+    *,
+    entering: Callable[[Bucket], object] = lambda bucket: None,
+) -> dict[str, float]:
+    """Run the compiled evaluation steps over batches, and `average` what comes out.
+
+    Args:
+        params: Lie as those of `abstract_state`.
+        recipe: What the steps were compiled from.
+        steps: The executable of each bucket.
+        batches: This process's blocks.
+        token_lengths: int32[V], bytes of each token, on every device.
+        entering: Called before each batch.
+    """
+
+    def bucket_sums(batch: dict[str, Any]) -> tuple[Bucket, dict[str, Any]]:
         bucket = Bucket(batch["length"], batch["packed"])
-        self._phases.enter(Kind.EVALUATE, f"step {step}, length {bucket_name(bucket)}")
-        placed = place_batch(batch, batch_shapes(self._recipe, bucket))
-        return bucket, jax.device_get(self._steps[bucket].call(params, placed, self._token_lengths))
+        entering(bucket)
+        placed = place_batch(batch, batch_shapes(recipe, bucket))
+        return bucket, jax.device_get(steps[bucket].call(params, placed, token_lengths))
+
+    return average(map(bucket_sums, batches))
 
 
 def average(results: Iterable[tuple[Bucket, dict[str, Any]]]) -> dict[str, float]:
