@@ -1,3 +1,6 @@
+import base64
+import hashlib
+import json
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -6,7 +9,7 @@ import numpy as np
 import pytest
 
 from tokenizer import TokenizerError
-from tokenizer.measures.page import Section, Table, make_page, write_page
+from tokenizer.measures.page import Section, Table, Widget, make_page, write_page
 from tokenizer.measures.plots import plot_bars, plot_density, plot_pruning
 
 VOID = {"meta"}
@@ -127,6 +130,54 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
     with pytest.raises(TokenizerError, match="output must be writable, got No such file") as caught:
         write_page(tmp_path / "nowhere" / "page.html", "Title", [])
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def live():
+    """A page of many sections, one with a widget, and the widget."""
+    data = {"data": json.dumps(["</script><!--", "&amp;", "é"])}
+    widget = Widget(markup='<p id="out"></p>', style="#out { color: red; }", script="if (1 < 2 && true) {}", data=data)
+    sections = [Section(title=f"<{number}>", texts=["a < b\n\tc\x1b</pre>"]) for number in range(6)]
+    return make_page("Live", [*sections, Section(title="Widget", widget=widget)]), widget
+
+
+def test_a_page_with_a_script_is_xml_and_html_and_allows_no_other_script(live):
+    page, widget = live
+    ElementTree.fromstring(page.partition("\n")[2])
+    reader = Reader()
+    reader.feed(page)
+    assert reader.open == []
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert widget.script in script
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in page
+    assert "script-src 'none'" in make_page("Still", [])
+
+
+def test_data_of_a_script_arrives_whole_and_ends_no_element(live):
+    page, widget = live
+    (content,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert json.loads(content) == json.loads(widget.data["data"]) and not set("<>&") & set(content)
+
+
+def test_a_script_that_would_end_its_element_is_refused():
+    for script in ("x = '</script>'", "<!--", "]]>"):
+        with pytest.raises(ValueError, match="a script must not hold"):
+            make_page("x", [Section(title="y", widget=Widget(markup="", style="", script=script))])
+
+
+def test_texts_keep_their_lines_and_nothing_else_of_them_acts(live):
+    page, _ = live
+    assert page.count("<pre>\na &lt; b\n\tc\\x1b&lt;/pre&gt;</pre>") == 6
+
+
+def test_a_page_of_many_sections_begins_with_links_that_find_them(live, page):
+    reader = Reader()
+    reader.feed(live[0])
+    links = re.findall(r'<a href="#([^"]+)">([^<]*)</a>', live[0])
+    assert [name for name, _ in links] == [name for name in reader.ids if name.startswith("section")]
+    assert [title for _, title in links] == [f"&lt;{number}&gt;" for number in range(6)] + ["Widget"]
+    assert "<nav>" not in page
 
 
 def test_rows_that_do_not_fit_the_columns_are_refused():

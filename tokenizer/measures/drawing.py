@@ -4,8 +4,10 @@ import html
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tokenizer.measures.spelling import show_text
 
@@ -13,10 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "INK", "draw", "label_number", "use_log_axis"]
+__all__ = ["COLOURS", "INK", "draw", "label_number", "ordered_colours", "use_log_axis"]
 
 COLOURS = ("#3b82c4", "#e07b39", "#3a9d6e", "#c75a9b", "#8a6fd1", "#b8952b", "#4aa3b5", "#d0545a")
 """Of series, in order, over again when there are more; legible on white and on near black."""
+
+_SCALE = ("#4a7fe0", "#2f9fb5", "#3a9d6e", "#9f9b2e", "#d8763a", "#c93a6a")
 
 WIDTH_INCHES = 5.2  # as wide as a phone at its own text size; wider pages put two beside each other
 INK = "#010203"
@@ -48,6 +52,7 @@ def draw(
     paint: Callable[["Axes"], None],
     *,
     names: Iterable[str] = (),
+    colours: Sequence[str] = COLOURS,
     x_label: str = "",
     y_label: str = "",
     height: float = 3.3,
@@ -58,6 +63,7 @@ def draw(
         title: Stands above, and is what a reader who does not see hears.
         paint: Draws on the axes.
         names: Of series, for a legend of their colours, if there are several.
+        colours: Of the series, in their order.
         x_label: Below the axes.
         y_label: Beside the axes.
         height: In inches; the width is WIDTH_INCHES.
@@ -74,19 +80,32 @@ def draw(
         axes.set_title(show_text(title))
         axes.set_xlabel(show_text(x_label))
         axes.set_ylabel(show_text(y_label))
-        _add_legend(figure, [show_text(name) for name in names])
+        _add_legend(figure, [show_text(name) for name in names], colours)
         buffer = io.StringIO()
         nothing: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     return _inline(buffer.getvalue(), title)
 
 
-def _add_legend(figure: "Figure", names: list[str]) -> None:
+def ordered_colours(number: int) -> list[str]:
+    """Colours of series that have an order, such as lengths: from blue over green to red, all legible on both pages.
+
+    >>> ordered_colours(3)
+    ['#4a7fe0', '#6c9c4e', '#c93a6a']
+    """
+    # places: (number,) on the scale of _SCALE; rgb: (_SCALE, 3)
+    places = np.linspace(0, len(_SCALE) - 1, max(1, number))
+    rgb = np.array([[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in _SCALE])
+    channels = [np.interp(places, np.arange(len(_SCALE)), rgb[:, channel]) for channel in range(3)]
+    return ["#" + "".join(f"{round(part):02x}" for part in colour) for colour in zip(*channels, strict=True)][:number]
+
+
+def _add_legend(figure: "Figure", names: list[str], colours: Sequence[str]) -> None:
     from matplotlib.patches import Patch
 
     if len(names) > 1:
         columns = max(1, min(len(names), LEGEND_CHARACTERS // (max(map(len, names)) + 6)))
-        handles = [Patch(color=COLOURS[index % len(COLOURS)]) for index in range(len(names))]
+        handles = [Patch(color=colours[index % len(colours)]) for index in range(len(names))]
         figure.legend(handles, names, loc="outside lower center", ncols=columns)
 
 

@@ -1,15 +1,21 @@
-"""Results as one HTML file that needs nothing else: no network, no scripts; light or dark as the reader's system is."""
+"""Results as one HTML file that needs nothing else; light or dark as the reader's system is.
 
+The page itself forbids the network, and every script but those of its widgets (Content-Security-Policy), so that text
+of strangers that got past escaping would still do nothing.
+"""
+
+import base64
+import hashlib
 import html
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tokenizer.artefact import write_file
 from tokenizer.measures.spelling import show_text
 
-__all__ = ["Cell", "Section", "Table", "make_page", "write_page"]
+__all__ = ["Cell", "Section", "Table", "Widget", "make_page", "write_page"]
 
 Cell = str | int | float | None
 """What a table shows: integers with thousands separators, floats to three places or digits, nothing for None."""
@@ -27,7 +33,10 @@ p { max-width: 46rem; margin: .5rem 0; color: var(--soft); }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1rem; }
 .plots svg { width: 100%; max-width: 40rem; height: auto; color: var(--text); }
 figure { margin: 1rem 0; } figcaption { color: var(--soft); padding-bottom: .3rem; }
+nav { margin: 1rem 0; } nav a { display: inline-block; margin-right: 1rem; padding: .15rem 0; color: inherit; }
 .table { overflow-x: auto; }
+pre { max-height: 24rem; overflow: auto; padding: .7rem; background: var(--stripe); white-space: pre-wrap;
+  font: .85rem/1.45 ui-monospace, monospace; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; text-align: left; border-bottom: 1px solid var(--line); overflow-wrap: normal; }
 th { min-width: 4.5rem; vertical-align: bottom; }
@@ -35,6 +44,9 @@ td { white-space: pre-wrap; max-width: 32rem; }
 tbody tr:nth-child(even) { background: var(--stripe); }
 .number { text-align: right; }
 """
+
+MANY_SECTIONS = 6
+"""From so many on, a page begins with links to them."""
 
 _NUMBER = re.compile(r"[-+−]?[\d,]*\.?\d+(e[-+]?\d+)?\s?%?", re.IGNORECASE)
 
@@ -49,8 +61,22 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Widget:
+    """Something in a page that is used rather than read."""
+
+    markup: str
+    """HTML that is XML too, with ids of its own."""
+    style: str
+    """CSS."""
+    script: str
+    """JavaScript, run when the page is there."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """JSON by the id of the element that the script finds it in."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Section:
-    """A heading, then paragraphs, plots and tables."""
+    """A heading, then paragraphs, a widget, plots, tables and texts."""
 
     title: str
     notes: Sequence[str] = ()
@@ -58,6 +84,9 @@ class Section:
     plots: Sequence[str] = ()
     """SVG texts, as `tokenizer.measures.plots` makes them."""
     tables: Sequence[Table] = ()
+    texts: Sequence[str] = ()
+    """Shown as they are, line by line."""
+    widget: Widget | None = None
 
 
 def write_page(path: str | Path, title: str, sections: Sequence[Section]) -> None:
@@ -67,22 +96,66 @@ def write_page(path: str | Path, title: str, sections: Sequence[Section]) -> Non
 
 def make_page(title: str, sections: Sequence[Section]) -> str:
     """Make the page's text: HTML that is XML too, the same for the same content."""
-    head = '<meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>'
+    widgets = [section.widget for section in sections if section.widget]
     body = [f"<h1>{_escape(title)}</h1>"]
+    if len(sections) >= MANY_SECTIONS:
+        links = (f'<a href="#section{at}">{_escape(section.title)}</a>' for at, section in enumerate(sections))
+        body.append("<nav>" + "\n".join(links) + "</nav>")
     num_plots = 0
-    for section in sections:
-        body.append(f"<section><h2>{_escape(section.title)}</h2>")
-        body += [f"<p>{_escape(note)}</p>" for note in section.notes]
-        if section.plots:
-            plots = [_own_ids(plot, f"plot{num_plots + index}-") for index, plot in enumerate(section.plots)]
-            num_plots += len(plots)
-            body.append('<div class="plots">' + "\n".join(plots) + "</div>")
-        body += [_table(table) for table in section.tables]
-        body.append("</section>")
+    for at, section in enumerate(sections):
+        name = f' id="section{at}"' if len(sections) >= MANY_SECTIONS else ""
+        body += [f"<section{name}>", *_content(section, num_plots), "</section>"]
+        num_plots += len(section.plots)
+    for widget in widgets:
+        body += [_data(name, content) for name, content in widget.data.items()]
+        body.append(f"<script>{_script(widget)}</script>")
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head>{head}<title>{_escape(title)}</title><style>{_STYLE}</style></head>\n'
+        f'<!DOCTYPE html>\n<html lang="en"><head>{_head(title, widgets)}</head>\n'
         "<body>\n" + "\n".join(body) + "\n</body></html>\n"
     )
+
+
+def _head(title: str, widgets: Sequence[Widget]) -> str:
+    hashes = (base64.b64encode(hashlib.sha256(_script(widget).encode()).digest()).decode() for widget in widgets)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}"
+    style = "".join([_STYLE, *(widget.style for widget in widgets)])
+    return (
+        f'<meta charset="utf-8"/><meta http-equiv="Content-Security-Policy" content="{policy}"/>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
+        f"<title>{_escape(title)}</title><style>{style}</style>"
+    )
+
+
+def _content(section: Section, num_plots: int) -> list[str]:
+    """A section's elements; `num_plots` are above it in the page."""
+    content = [f"<h2>{_escape(section.title)}</h2>", *(f"<p>{_escape(note)}</p>" for note in section.notes)]
+    if section.widget:
+        content.append(section.widget.markup)
+    if section.plots:
+        plots = [_own_ids(plot, f"plot{num_plots + index}-") for index, plot in enumerate(section.plots)]
+        content.append('<div class="plots">' + "\n".join(plots) + "</div>")
+    content += [_table(table) for table in section.tables]
+    return content + [f"<pre>\n{_lines(text)}</pre>" for text in section.texts]
+
+
+def _lines(text: str) -> str:
+    """Escape a text; lines and tabs stay, whatever else cannot be seen is spelled out."""
+    return "\n".join("\t".join(map(_escape, line.split("\t"))) for line in text.split("\n"))
+
+
+def _script(widget: Widget) -> str:
+    """What stands between the tags: text for an HTML parser, and marked as text for an XML parser."""
+    if re.search(r"</script|<!--|]]>", widget.script, re.IGNORECASE):
+        raise ValueError("a script must not hold </script, <!-- or ]]>, which end or change it")
+    return f"//<![CDATA[\n{widget.script}\n//]]>"
+
+
+def _data(name: str, content: str) -> str:
+    """JSON whose text ends no element and opens none."""
+    for character in "<>&":
+        content = content.replace(character, f"\\u{ord(character):04x}")
+    return f'<script type="application/json" id="{name}">{content}</script>'
 
 
 def _own_ids(svg: str, prefix: str) -> str:

@@ -4,12 +4,12 @@ Every function takes a title and series by name (of a tokenizer, most often); a 
 plot when the order of names is the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tokenizer.measures.drawing import COLOURS, INK, draw, label_number, use_log_axis
+from tokenizer.measures.drawing import COLOURS, INK, draw, label_number, ordered_colours, use_log_axis
 from tokenizer.measures.spelling import show_text
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ def plot_lines(
     x_label: str = "",
     y_label: str = "",
     log: str = "",
-    marks: bool = False,
+    marks: bool | Collection[str] = False,
+    is_ordered: bool = False,
 ) -> str:
     """Lines through (x, y) each.
 
@@ -114,26 +115,30 @@ def plot_lines(
         x_label: What x is.
         y_label: What y is.
         log: Axes that are logarithmic: "", "x", "y" or "xy".
-        marks: Mark the points.
+        marks: Mark the points, of all series or of those named.
+        is_ordered: The series have an order, which their colours show.
     """
+    marked = marks if isinstance(marks, Collection) else series if marks else ()
+    colours = ordered_colours(len(series)) if is_ordered else COLOURS
 
     def paint(axes: "Axes") -> None:
-        for index, (x, y) in enumerate(series.values()):
+        for index, (name, (x, y)) in enumerate(series.items()):
             chosen = _spread(np.asarray(x, float), is_log="x" in log)
             points = np.asarray(x)[chosen], np.asarray(y)[chosen]
-            axes.plot(*points, color=_colour(index), linewidth=1.6, marker="o" if marks else "", ms=3)
+            colour, marker = colours[index % len(colours)], "o" if name in marked else ""
+            axes.plot(*points, color=colour, linewidth=1.6, marker=marker, ms=3)
         if any(len(x) for x, _ in series.values()):
             use_log_axis(axes, *log)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(label_number)
 
-    return draw(title, paint, names=series, x_label=x_label, y_label=y_label)
+    return draw(title, paint, names=series, colours=colours, x_label=x_label, y_label=y_label)
 
 
 def plot_pruning(curves: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str:
     """Figure 4 of the SA-BPE paper: (tokens in the vocabulary, bytes per token) of each way of pruning."""
-    labels = {"x_label": "tokens in the vocabulary", "y_label": "bytes per token"}
-    return plot_lines("Compression of the pruned vocabulary", curves, **labels, marks=True)
+    title, size = "Compression of the pruned vocabulary", "tokens in the vocabulary"
+    return plot_lines(title, curves, x_label=size, y_label="bytes per token", marks=True)
 
 
 def plot_probabilities(probabilities: Mapping[str, np.ndarray], *, title: str = "Probability of tokens by rank") -> str:
