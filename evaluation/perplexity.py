@@ -35,8 +35,10 @@ class DocumentLosses:
     """float64[documents]: nats of the token after it."""
     num_tokens: np.ndarray
     """int64[documents]: tokens of the text."""
+    starts: np.ndarray
+    """int64[P]: first positions within a document (tokens of its text before a token) of stretches."""
     positions: np.ndarray
-    """float64[P, 3]: nats, tokens and bytes of text by the stretches of `position_starts` within a document."""
+    """float64[P, 3]: nats, tokens and bytes of text in each stretch."""
 
 
 class Summary(NamedTuple):
@@ -128,5 +130,6 @@ def _gather(
         text_nll=text_nll,
         end_nll=end_nll,
         num_tokens=np.array([len(ids) - 2 for ids in sequences], np.int64),
+        starts=starts_P,
         positions=positions_P3,
     )
