@@ -159,24 +159,32 @@ def _backward(tiling: Tiling, saved: tuple, grad: jax.Array) -> tuple[None, Quer
 
 
 def _differentiate_matrices(tiling: Tiling, first: jax.Array, rows: tuple, keys: Keys) -> tuple[jax.Array, ...]:
-    """Float32 gradients of the queries, keys and values of some of the matrices."""
+    """Float32 gradients of the queries, keys and values of some of the matrices.
+
+    Scores are [M, S, R] here: on CPU a product over the first axis of its left operand takes twice as long as others,
+    and so one of the five is of that kind instead of two.
+    """
 
     def differentiate_block(sums: tuple, index: jax.Array) -> tuple[tuple, jax.Array]:
         position = first + index * (tiling.queries // tiling.group)
         queries, grad, log_sums, drift = _cut(rows, index, tiling.queries)
 
+        log_sums, drift = log_sums.swapaxes(1, 2), drift.swapaxes(1, 2)
+
         def see(key_index: jax.Array, sums: tuple) -> tuple:
             q_sum, k_sums, v_sums = sums
             others, start = _cut(keys, key_index, tiling.keys), key_index * tiling.keys
-            weights = jnp.exp(_scores(tiling, queries, others, position, start) - log_sums)
-            slopes = (weights * (_einsum("MRH,MSH->MRS", grad, others.values) - drift)).astype(grad.dtype)
-            k_sums = _add_at(start, k_sums, _einsum("MRS,MRH->MSH", slopes, queries.vectors))
-            v_sums = _add_at(start, v_sums, _einsum("MRS,MRH->MSH", weights.astype(grad.dtype), grad))
-            return q_sum + _einsum("MRS,MSH->MRH", slopes, others.vectors), k_sums, v_sums
+            scores = _einsum("MSH,MRH->MSR", others.vectors, queries.vectors)
+            allowed = _allowed(tiling, queries, others, position, start).swapaxes(1, 2)
+            weights = jnp.exp(jnp.where(allowed, scores, MASKED) - log_sums)
+            slopes = (weights * (_einsum("MSH,MRH->MSR", others.values, grad) - drift)).astype(grad.dtype)
+            k_sums = _add_at(start, k_sums, _einsum("MSR,MRH->MSH", slopes, queries.vectors))
+            v_sums = _add_at(start, v_sums, _einsum("MSR,MRH->MSH", weights.astype(grad.dtype), grad))
+            return q_sum + _einsum("MSR,MSH->MHR", slopes, others.vectors), k_sums, v_sums
 
-        none = jnp.zeros(queries.vectors.shape, jnp.float32)
+        none = jnp.zeros(queries.vectors.swapaxes(1, 2).shape, jnp.float32)
         q_sum, *key_sums = _over_keys(tiling, keys, position, see, (none, *sums))
-        return tuple(key_sums), q_sum
+        return tuple(key_sums), q_sum.swapaxes(1, 2)
 
     none = jnp.zeros(keys.vectors.shape, jnp.float32)
     sums, q_sums = jax.lax.scan(
@@ -192,14 +200,19 @@ _einsum = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
 def _scores(tiling: Tiling, queries: Queries, keys: Keys, position: jax.Array, start: jax.Array) -> jax.Array:
     """Float32 scores [M, R, S] of a block, pairs that must not attend masked; its first query and key lie there."""
     scores = _einsum("MRH,MSH->MRS", queries.vectors, keys.vectors)
-    positions = position + jnp.arange(scores.shape[1])[:, None] // tiling.group
-    key_positions = start + jnp.arange(scores.shape[2])
+    return jnp.where(_allowed(tiling, queries, keys, position, start), scores, MASKED)
+
+
+def _allowed(tiling: Tiling, queries: Queries, keys: Keys, position: jax.Array, start: jax.Array) -> jax.Array:
+    """Which queries of a block see which keys, bool [M or 1, R, S]."""
+    positions = position + jnp.arange(queries.vectors.shape[1])[None, :, None] // tiling.group
+    key_positions = start + jnp.arange(keys.vectors.shape[1])
     allowed = positions >= key_positions
     if tiling.window:
         allowed &= positions - key_positions < tiling.window
     if queries.segments is not None and keys.segments is not None:
         allowed &= queries.segments == keys.segments.swapaxes(1, 2)
-    return jnp.where(allowed, scores, MASKED)
+    return allowed
 
 
 def _over_keys(tiling: Tiling, keys: Keys, position: jax.Array, see: Callable[..., T], seen: T) -> T:
