@@ -28,7 +28,9 @@ class Answers:
     def of(cls, items: Sequence[Item], scores: Sequence[ItemScores]) -> Self:
         """Compare with the right answers."""
         right = np.array([item.answer for item in items])
-        found = {rule: np.array([one.by(rule).argmax() for one in scores]) == right for rule in RULES}
+        found: dict[Rule, np.ndarray] = {
+            rule: np.array([one.by(rule).argmax() for one in scores]) == right for rule in RULES
+        }
         return cls(scores=scores, is_right=found, chance=float(np.mean([1 / len(item.choices) for item in items])))
 
     @property

@@ -45,8 +45,8 @@ def _by_context(comparison: Comparison) -> str:
         )
         for name, ones in comparison.losses.items()
     }
-    labels = {"x_label": "most tokens before a token", "y_label": "bits per byte"}
-    return plot_lines("Bits per byte by context", series, **labels, log="x", marks=True)
+    x_label = "most tokens before a token"
+    return plot_lines("Bits per byte by context", series, x_label=x_label, y_label="bits per byte", log="x", marks=True)
 
 
 def _by_position(comparison: Comparison) -> str:
@@ -56,8 +56,8 @@ def _by_position(comparison: Comparison) -> str:
         series = {f"context {one.context:,}": _position_line(one) for one in ones}
     else:
         series = {name: _position_line(one) for name, one in comparison.longest.items()}
-    labels = {"x_label": "tokens before a token", "y_label": "bits per byte"}
-    return plot_lines("Bits per byte by position in the document", series, **labels, log="x", marks=True)
+    title, x_label = "Bits per byte by position in the document", "tokens before a token"
+    return plot_lines(title, series, x_label=x_label, y_label="bits per byte", log="x", marks=True)
 
 
 def _position_line(one: DocumentLosses) -> tuple[np.ndarray, np.ndarray]:

@@ -45,16 +45,28 @@ _REWORDED = (
 class OptionParser(argparse.ArgumentParser):
     """A parser whose complaints are one line, and which names the option that was meant."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, passes_on: bool = False, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
         self._commands: Any = None
+        self._passes_on = passes_on
 
-    def add_command(self, name: str, run: Callable[[argparse.Namespace], int], usage: str, doc: str) -> "OptionParser":
-        """Add a command whose `run(options)` returns its exit code; `usage` is what must follow its name."""
+    def add_command(
+        self,
+        name: str,
+        run: Callable[[argparse.Namespace], int],
+        usage: str,
+        doc: str,
+        *,
+        passes_on: bool = False,
+    ) -> "OptionParser":
+        """Add a command whose `run(options)` returns its exit code; `usage` is what must follow its name.
+
+        One that passes on has all that follows, as it is, in `options.words`, for a parser that is not ours.
+        """
         if self._commands is None:
             self._commands = self.add_subparsers(required=True, metavar="COMMAND")
         usage = f"{self.prog} {name} {usage} [OPTION ...]"
-        command = self._commands.add_parser(name, help=doc, description=doc, usage=usage)
+        command = self._commands.add_parser(name, help=doc, description=doc, usage=usage, passes_on=passes_on)
         command.set_defaults(run=run, parser=command)
         return command
 
@@ -68,6 +80,8 @@ class OptionParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, and refuse what is not known: a misspelt option before the required one that it leaves missing."""
         words = list(sys.argv[1:] if args is None else args)
+        if self._passes_on:
+            return argparse.Namespace(**self._defaults, words=words), []
         own_words = words if self._commands is None else takewhile(lambda word: word.startswith("-"), words)
         self._refuse_unknown(list(own_words))
         namespace, unknown = super().parse_known_args(words, namespace)
