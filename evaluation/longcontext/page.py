@@ -1,0 +1,103 @@
+"""Long-context tasks as a page: accuracy over length for all models, and a map of depth and length for each."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evaluation.longcontext.tables import MEASURES, Comparison, make_tables
+from tokenizer.measures.drawing import COLOURS, draw
+from tokenizer.measures.page import Section, Table, write_page
+from tokenizer.measures.plots import plot_lines
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["write_longcontext_page"]
+
+_TITLES = {
+    "needle": "Needle in a haystack",
+    "keys": "Keys and values",
+    "documents": "A question that one of several documents answers",
+    "repetition": "A passage that comes again",
+    "loss": "The end of a document",
+}
+_NOTES = {
+    "needle": "A made-up fact is planted in documents and asked for at the end.",
+    "keys": "Lines of keys and numbers fill the context; one key is asked for again.",
+    "documents": "Parts of documents under their titles, and a question whose answer stands in one of them once.",
+    "repetition": "Compared with the same tokens after the same context in which another passage stood at that place.",
+    "loss": "The same last tokens after more and more of the document before them.",
+}
+
+
+def write_longcontext_page(path: Path, comparison: Comparison) -> None:
+    """Write the page, whole or not at all."""
+    tables = dict(zip([*comparison.measured, None], make_tables(comparison), strict=False))
+    sections = []
+    for task in comparison.config.tasks:
+        keys = [key for key in comparison.measured if key[0] == task]
+        plots = [_over_length(comparison, *key) for key in keys]
+        if task != "loss":
+            plots += [_map(comparison, name, *keys[0]) for name in comparison.subjects]
+        sections.append(
+            Section(title=_TITLES[task], notes=[_NOTES[task]], plots=plots, tables=[tables[key] for key in keys])
+        )
+    if None in tables:
+        sections.append(Section(title="Differences", tables=[tables[None]]))
+    sections.append(Section(title="Settings", tables=[_settings(comparison)]))
+    write_page(path, f"Long contexts: {', '.join(comparison.subjects)}", sections)
+
+
+def _over_length(comparison: Comparison, task: str, measure: str) -> str:
+    lengths = sorted(comparison.config.lengths)
+    series = {
+        name: (
+            np.array(lengths, float),
+            np.array([comparison.values(name, task, measure, length, None).mean() for length in lengths]),
+        )
+        for name in comparison.subjects
+    }
+    chance = comparison.chance(measure)
+    if chance:
+        series["chance"] = (np.array(lengths, float), np.full(len(lengths), chance))
+    label = "share right" if measure in ("choice", "written") else "nats a token"
+    title = f"{MEASURES[task, measure].split(',')[0]}: {measure}"
+    return plot_lines(title, series, x_label="tokens of context", y_label=label, log="x", marks=True)
+
+
+def _map(comparison: Comparison, name: str, task: str, measure: str) -> str:
+    """Cells of depth (downwards) and length, each with its number."""
+    lengths, depths = sorted(comparison.config.lengths), sorted(comparison.config.depths)
+    # means: (depths, lengths)
+    means = np.array(
+        [[comparison.values(name, task, measure, one, depth).mean() for one in lengths] for depth in depths]
+    )
+    top = 1.0 if measure == "choice" else max(1e-9, float(means.max()))
+
+    def paint(axes: "Axes") -> None:
+        from matplotlib.patches import Rectangle
+
+        for (row, column), mean in np.ndenumerate(means):
+            opacity = 0.05 + 0.75 * float(np.clip(mean / top, 0, 1))
+            axes.add_patch(
+                Rectangle((column - 0.48, row - 0.47), 0.96, 0.94, color=COLOURS[2], alpha=opacity, linewidth=0)
+            )
+            axes.text(column, row, f"{mean:.2f}", ha="center", va="center")
+        axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
+        axes.set_yticks(range(len(depths)), [f"{depth:g}" for depth in depths])
+        axes.set_xlim(-0.5, len(lengths) - 0.5)
+        axes.set_ylim(len(depths) - 0.5, -0.5)
+        axes.grid(visible=False)
+
+    title = f"{name}: {measure} by depth and length"
+    return draw(title, paint, x_label="tokens of context", y_label="depth", height=1.2 + 0.32 * len(depths))
+
+
+def _settings(comparison: Comparison) -> Table:
+    rows = [("documents", comparison.source)]
+    rows += [(f"rope base of {name}", f"{subject.config.rope_base:g}") for name, subject in comparison.subjects.items()]
+    for name, value in vars(comparison.config).items():
+        shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        rows.append((f"--{name}", shown))
+    return Table(columns=("setting", "value"), rows=rows)
