@@ -1,0 +1,244 @@
+"""Dataset decomposition (https://arxiv.org/abs/2405.13226) against its rivals at equal tokens: one command.
+
+    python -m benchmarks.reproduce_decomposition --output DIR --data train=TRAIN/*.parquet eval=EVAL/*.parquet
+    python -m benchmarks.reproduce_decomposition --output DIR --data store=STORE
+    ... --quick     under 10 minutes on two cores; shows that everything works, and is too small to tell anything
+    ... --full      more arms, contexts and seeds, each arm with its own learning rate: days, or a GPU
+    ... --report    renders what is there already, and runs nothing
+
+By default: documents up to the context of 2,048 and whole ones; concat-and-chunk at the context and at a quarter of it,
+concat with a document mask, best-fit packing with a mask, decomposed grow-p2 in 1 and in 8 cycles; 2 seeds; at most 3
+hours on two cores. Every arm is `python train.py` over the same documents once, with the same model and settings.
+
+May be stopped anywhere: the same command goes on, each run from its last checkpoint. DIR gets results.json, report.md,
+plots/, commands.md (the exact command of every run), and what they are made from: tokenizer/, stores/, held_out/ and
+runs/. More seeds (--seeds), arms and contexts may be added later; other sizes need another folder.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.decomposition.arms import arms_of
+from benchmarks.decomposition.scales import SCALES, Scale
+from tokenizer.options import OptionParser, run_command
+
+PLAN = "plan.json"
+
+
+class PlanError(Exception):
+    """Options that do not go together, or not with what is in the folder."""
+
+
+def make_parser() -> OptionParser:
+    parser = OptionParser(
+        prog="python -m benchmarks.reproduce_decomposition",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run, parser=parser)
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of everything")
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        default=[],
+        metavar="KIND=PATH",
+        help="train=PATH... eval=PATH... (without eval a tenth of the repositories is held out), or store=STORE",
+    )
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument(
+        "--quick", action="store_const", dest="scale", const="quick", help="sizes that only show it works"
+    )
+    size.add_argument("--full", action="store_const", dest="scale", const="full", help="all arms; days, or a GPU")
+    parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default 2; quick 1, full 3)")
+    parser.add_argument(
+        "--contexts", type=int, nargs="+", metavar="N", help="longest rows (default 2048; full 2048 4096)"
+    )
+    parser.add_argument("--arms", nargs="+", default=[], metavar="NAME", help="these alone (default all of the size)")
+    parser.add_argument("--tokens", type=float, metavar="N", help="of a run (default 2^20; quick 2^17, full 2^22)")
+    parser.add_argument("--tokens-per-step", type=int, metavar="N", help="(default 4096; quick 2048, full 8192)")
+    parser.add_argument("--vocab-size", type=int, metavar="N", help="of the tokenizer (default 4096; quick 2048)")
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="more settings of train.py for every arm: model.dim=256",
+    )
+    parser.add_argument("--report", action="store_true", help="render what is there, run nothing")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """All that is not done, then the report."""
+    from benchmarks.decomposition.documents import make_data
+    from benchmarks.decomposition.jobs import base_config, hot_jobs, main_jobs, trial_jobs
+    from benchmarks.decomposition.running import lock, run_jobs
+    from tokenizer import show_progress
+    from tokenizer.output import check_writable
+
+    output: Path = options.output.absolute()
+    scale = choose_scale(options, output)
+    if options.report:
+        return write_report(scale, output)
+    sources = read_sources(options.data, has_data=(output / "stores").exists())
+    check_writable(output)
+    with lock(output):
+        _write(output / PLAN, json.dumps(asdict(scale), indent=1) + "\n")
+        # JSON is YAML.
+        _write(output / "base.yaml", json.dumps(base_config(scale), indent=1) + "\n")
+        with show_progress() as progress:
+            make_data(output, sources, scale, progress)
+
+        def tell(line: str) -> None:
+            print(line, file=sys.stderr, flush=True)
+
+        run_jobs(list(trial_jobs(scale)), scale, output, tell)
+        run_jobs(list(main_jobs(scale, chosen_rates(scale, output))), scale, output, tell)
+        run_jobs(list(hot_jobs(scale)), scale, output, tell)
+    return write_report(scale, output)
+
+
+def choose_scale(options: argparse.Namespace, output: Path) -> Scale:
+    """The scale that options ask for; a report takes that of the folder.
+
+    Raises:
+        PlanError: the folder was begun with another, or the options contradict each other.
+    """
+    path = output / PLAN
+    if options.report:
+        if not path.exists():
+            raise PlanError(f"--output must be a folder of this command, got {output} without {PLAN}; run it first")
+        return read_scale(path)
+    scale = SCALES[options.scale or "default"].with_options(
+        seeds=options.seeds,
+        contexts=tuple(options.contexts) if options.contexts else None,
+        tokens=int(options.tokens) if options.tokens else None,
+        tokens_per_step=options.tokens_per_step,
+        vocab_size=options.vocab_size,
+        overrides=tuple(options.set),
+        only_arms=tuple(options.arms),
+    )
+    check_scale(scale)
+    if path.exists():
+        was = json.loads(path.read_text(encoding="utf-8"))
+        for name, value in json.loads(json.dumps(scale.identity())).items():
+            if was.get(name) != value:
+                raise PlanError(
+                    f"{name} must be {was.get(name)} in {output}, as it was begun, got {value}; choose another --output"
+                )
+    return scale
+
+
+def read_scale(path: Path) -> Scale:
+    """The scale that a folder was last run with."""
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    return Scale(**values)
+
+
+def check_scale(scale: Scale) -> None:
+    """Refuse sizes that do not fit together, before anything is made."""
+    if scale.seeds < 1:
+        raise PlanError(f"--seeds must be 1 or more, got {scale.seeds}; one shows that it works, two tell something")
+    for context in scale.contexts:
+        if context & (context - 1) or not 4 * scale.min_length <= context <= scale.tokens_per_step:
+            raise PlanError(
+                f"--contexts must be powers of two from {4 * scale.min_length} to --tokens-per-step "
+                f"{scale.tokens_per_step}, got {context}; change either"
+            )
+    known = [arm.name for setting in scale.settings for arm in arms_of(replace(scale, only_arms=()), setting)]
+    for name in scale.only_arms:
+        if name not in known:
+            raise PlanError(f"--arms must be among {', '.join(dict.fromkeys(known))}, got {name}; leave it out")
+    if scale.num_steps < 4 * scale.evaluations:
+        least = 4 * scale.evaluations * scale.tokens_per_step
+        raise PlanError(f"--tokens must be at least {least}, got {scale.tokens}; raise it or lower --tokens-per-step")
+
+
+def read_sources(words: Sequence[str], *, has_data: bool):
+    """`train=`, `eval=` and `store=`, each word that follows without one belonging to the last.
+
+    Raises:
+        PlanError: there is no data, or a store beside documents.
+    """
+    from benchmarks.decomposition.documents import Sources
+
+    found: dict[str, list[str]] = {"train": [], "eval": [], "store": []}
+    kind = "train"
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name in found:
+            kind, word = name, value
+        found[kind].append(word)
+    if not has_data and not found["train"] and not found["store"]:
+        raise PlanError("--data must name documents, got none; write --data train=PATH... eval=PATH... or store=STORE")
+    if found["store"] and (found["train"] or len(found["store"]) > 1):
+        raise PlanError("--data must be documents or one store, got both; leave out train= or store=")
+    return Sources(tuple(found["train"]), tuple(found["eval"]), *found["store"])
+
+
+def chosen_rates(scale: Scale, output: Path) -> dict:
+    """The learning rate of each (setting, arm), where short runs have chosen one."""
+    from benchmarks.decomposition.jobs import trial_jobs
+    from benchmarks.decomposition.running import choose_rate
+
+    trials: dict = {}
+    for job in trial_jobs(scale):
+        trials.setdefault((job.setting, job.arm.name), []).append(job)
+    return {key: choose_rate(jobs, output) for key, jobs in trials.items()}
+
+
+def write_report(scale: Scale, output: Path) -> int:
+    """results.json, report.md, plots/ and commands.md from what is done."""
+    from benchmarks.decomposition.jobs import evaluation_command, hot_jobs, main_jobs, train_command, trial_jobs
+    from benchmarks.decomposition.plots import write_plots
+    from benchmarks.decomposition.results import as_json, gather
+    from benchmarks.decomposition.tables import report
+    from tokenizer import Tokenizer
+
+    jobs, hot = list(main_jobs(scale, chosen_rates(scale, output))), list(hot_jobs(scale))
+    vocab_size = Tokenizer.load(output / "tokenizer").vocab_size
+    results = gather(scale, jobs, hot, output, vocab_size)
+    command = " ".join(["python -m benchmarks.reproduce_decomposition", *sys.argv[1:]])
+    text = report(scale, results, command)
+    lines = [
+        f"- {job.title}: `{shlex.join(train_command(job, scale, output))}`; "
+        f"`{shlex.join(evaluation_command(job, output))}`"
+        for job in [*trial_jobs(scale), *jobs, *hot]
+    ]
+    _write(output / "results.json", json.dumps(as_json(scale, results), indent=1) + "\n")
+    _write(output / "report.md", text)
+    _write(output / "commands.md", "\n".join(lines) + "\n")
+    plots = [path for result in results for path in write_plots(result, output / "plots")]
+    print(text, end="")
+    print(f"\nwrote {output}/: results.json report.md commands.md plots/ ({len(plots)}, each as .svg and .png)")
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    from tokenizer.output import write_file
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, text.encode())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    from benchmarks.decomposition.running import ArmFailedError
+    from dataservice.errors import DataError
+    from tokenizer.errors import TokenizerError
+    from training.errors import TrainingError
+
+    errors = (PlanError, ArmFailedError, TokenizerError, DataError, TrainingError)
+    return run_command(make_parser(), arguments, errors=errors, interrupted="interrupted; run it again to go on")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
