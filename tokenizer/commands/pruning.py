@@ -23,11 +23,18 @@ NUM_CURVE_POINTS = 17
 
 def add_commands(parser: OptionParser) -> None:
     """Add ``prune``."""
-    usage = "DIR --output DIR --vocab-size N"
-    prune = parser.add_command("prune", _prune, usage, "Take merges from a tokenizer until it has N tokens.")
+    usage = "DIR --output DIR [--vocab-size N|--remove FILE]"
+    doc = "Take merges from a tokenizer until it has N tokens, or those that are listed."
+    prune = parser.add_command("prune", _prune, usage, doc)
     prune.add_argument("tokenizer", metavar="DIR", help="Folder of the tokenizer.")
     add_option(prune, "--output", str, "Folder to write the smaller tokenizer to.", metavar="DIR")
-    add_option(prune, "--vocab-size", int, "Tokens to keep, bytes and special tokens too.")
+    size = "Tokens to keep, bytes and special tokens too; must be given unless --remove is."
+    add_option(prune, "--vocab-size", int | None, size, default=None)
+    listed = (
+        "Instead, take out the tokens of a list, as `python -m evaluation undertrained --removal` writes it; those "
+    )
+    listed += "of which tokens that stay are made stay too."
+    prune.add_argument("--remove", metavar="FILE", help=listed)
     ways = "Which merges go: end takes the last; leaves, of the tokens that are part of no other, the rarest in --on."
     add_option(prune, "--by", Literal["end", "leaves"], ways, default="end")
     add_documents(prune, "Documents that say how rare tokens are, and what is lost.")
@@ -41,6 +48,8 @@ def add_commands(parser: OptionParser) -> None:
 
 def _prune(options: argparse.Namespace) -> int:
     _check(options)
+    if options.remove is not None:
+        return _remove(options)
     from tokenizer.artefact import check_output
     from tokenizer.counting.counts import count_words
     from tokenizer.measures.pruning import check_sizes, prune
@@ -70,11 +79,36 @@ def _prune(options: argparse.Namespace) -> int:
     if curves:
         print(to_markdown(curves_table(curves)))
         print(f"wrote {options.curve}", file=sys.stderr)
+    _say_written(options, original, pruned, replaces)
+    return 0
+
+
+def _remove(options: argparse.Namespace) -> int:
+    from tokenizer.artefact import check_output
+    from tokenizer.measures.pruning import remove_tokens
+    from tokenizer.measures.removal import plan_removal, read_removal
+    from tokenizer.vocabulary import Tokenizer
+
+    replaces = check_output(Path(options.output))
+    original = Tokenizer.load(options.tokenizer)
+    removal = plan_removal(original, read_removal(Path(options.remove), original))
+    pruned = remove_tokens(original, removal)
+    pruned.save(options.output)
+    for number, why in (
+        (removal.num_parts, "parts of tokens that stay"),
+        (removal.num_fixed, "bytes or special tokens"),
+    ):
+        if number:
+            print(f"kept {number:,} listed tokens, which are {why}", file=sys.stderr)
+    _say_written(options, original, pruned, replaces)
+    return 0
+
+
+def _say_written(options: argparse.Namespace, original: "Tokenizer", pruned: "Tokenizer", replaces: bool) -> None:
     print(
         f"wrote {options.output}: {pruned.vocab_size} of {original.vocab_size} tokens, {pruned.fingerprint}"
         + ", in place of the tokenizer that was there" * replaces
     )
-    return 0
 
 
 def _measure_curves(
@@ -98,6 +132,14 @@ def _measure_curves(
 
 
 def _check(options: argparse.Namespace) -> None:
+    if options.remove is not None:
+        others = {"--vocab-size": options.vocab_size, "--by": options.by != "end" and options.by, "--on": options.on}
+        others |= {"--curve": options.curve, "--curve-on": options.curve_on, "--curve-sizes": options.curve_sizes}
+        for option, value in others.items():
+            if value:
+                raise TokenizerError(f"{option} must be left out with --remove, which says what goes, got {value}")
+    elif options.vocab_size is None:
+        raise TokenizerError("--vocab-size must be given, got nothing; or name a list of tokens with --remove")
     if options.by == "leaves" and not options.on:
         raise TokenizerError("--on must name documents for --by leaves, got none; leaves go by how rare they are there")
     if options.curve is None:

@@ -5,7 +5,8 @@ vocabulary, and every token of it is still made by the same merges:
 
 - ``end``: the last merges go first;
 - ``leaves``: of the tokens that are part of no other merge, that of the lowest frequency goes first, and its frequency
-  goes to its two parts (Purason et al. 2026).
+  goes to its two parts (Purason et al. 2026);
+- a list of tokens that are to go, such as those that a model has hardly learnt, as far as nothing is made of them.
 
 A word whose encoding holds no removed token is encoded as before: a removed token that were made on the way would stay,
 or end in another removed one. So only the other words are encoded anew.
@@ -20,12 +21,13 @@ import numpy as np
 from tokenizer.counting.counts import WordCounts
 from tokenizer.errors import TokenizerError
 from tokenizer.measures.encoded_words import EncodedWords, check_text, encode_counts
+from tokenizer.measures.removal import Removal
 from tokenizer.merging.trainer import Merges
 from tokenizer.progress import Progress
 from tokenizer.ragged import offsets_of
 from tokenizer.vocabulary import NUM_BYTES, Tokenizer
 
-__all__ = ["By", "CurvePoint", "check_sizes", "order_leaves", "prune", "pruning_curve", "spread_sizes"]
+__all__ = ["By", "CurvePoint", "check_sizes", "order_leaves", "prune", "pruning_curve", "remove_tokens", "spread_sizes"]
 
 By = Literal["end", "leaves"]
 
@@ -57,6 +59,17 @@ def prune(tokenizer: Tokenizer, vocab_size: int, *, by: By = "end", counts: Word
     num_removed = tokenizer.vocab_size - vocab_size
     is_kept = np.ones(len(tokenizer.pairs), bool)
     is_kept[_removal_order(tokenizer, by, counts)[:num_removed]] = False
+    return _keep(tokenizer, is_kept, _provenance(tokenizer, by, counts))
+
+
+def remove_tokens(tokenizer: Tokenizer, removal: Removal) -> Tokenizer:
+    """Return a tokenizer without the tokens that were listed and can go (`tokenizer.measures.removal`); as `prune`."""
+    names = {"listed_parts_kept": removal.num_parts, "listed_others_kept": removal.num_fixed}
+    return _keep(tokenizer, removal.is_kept, _made_from(tokenizer, {"by": "list", **names}))
+
+
+def _keep(tokenizer: Tokenizer, is_kept: np.ndarray, provenance: dict[str, Any]) -> Tokenizer:
+    """The tokenizer of the merges that are kept, bool[merges]."""
     kept = np.flatnonzero(is_kept)
     pairs = _renumber(tokenizer.pairs, is_kept)
     merges = tokenizer.merges and Merges(
@@ -66,7 +79,6 @@ def prune(tokenizer: Tokenizer, vocab_size: int, *, by: By = "end", counts: Word
         languages=tokenizer.merges.languages[kept],
         steps=tokenizer.merges.steps,
     )
-    provenance = _provenance(tokenizer, by, counts)
     return Tokenizer(pairs, list(tokenizer.special_tokens), tokenizer.pattern, merges=merges, provenance=provenance)
 
 
@@ -200,7 +212,7 @@ def _renumber(pairs: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
 
 
 def _provenance(tokenizer: Tokenizer, by: By, counts: WordCounts | None) -> dict[str, Any]:
-    how: dict[str, Any] = {"by": by, "from": {"fingerprint": tokenizer.fingerprint, "vocab_size": tokenizer.vocab_size}}
+    how: dict[str, Any] = {"by": by}
     if by == "leaves" and counts is not None:
         how["words"] = {
             "occurrences": int(counts.counts.sum()),
@@ -208,5 +220,10 @@ def _provenance(tokenizer: Tokenizer, by: By, counts: WordCounts | None) -> dict
             "repositories": len(counts.repository_names),
             "languages": len(counts.language_names),
         }
+    return _made_from(tokenizer, how)
+
+
+def _made_from(tokenizer: Tokenizer, how: dict[str, Any]) -> dict[str, Any]:
+    original = {"fingerprint": tokenizer.fingerprint, "vocab_size": tokenizer.vocab_size}
     steps = {"steps": tokenizer.merges.steps} if tokenizer.merges else {}
-    return {"pruned": how, "original": tokenizer.provenance, **steps}
+    return {"pruned": how | {"from": original}, "original": tokenizer.provenance, **steps}
