@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from dataservice.errors import DataError
-from evaluation.commands import choices, lm_eval, longcontext, perplexity, undertrained
+from evaluation.commands import choices, lm_eval, longcontext, perplexity, report, undertrained
 from evaluation.errors import EvaluationError
 from model.errors import ModelError
 from tokenizer.errors import TokenizerError
@@ -12,7 +12,7 @@ from tokenizer.options import OptionParser, run_command
 from training.errors import TrainingError
 
 # Each with add(parser: OptionParser) -> None.
-COMMANDS = (choices, lm_eval, longcontext, perplexity, undertrained)
+COMMANDS = (choices, lm_eval, longcontext, perplexity, report, undertrained)
 
 
 def make_parser() -> OptionParser:
