@@ -12,6 +12,7 @@ if __name__ == "__main__":
 
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from tokenizer import show_progress
 from tokenizer.log_lines import print_warnings
@@ -50,9 +51,9 @@ def train(config: Config, run: Run) -> int:
     import dataservice
     from model.selfcheck import check_attention
     from training import checkpoint, compilation, data, devices, report, trackers
-    from training.checkpoint_folder import checkpoint_folder, claim_folder
+    from training.checkpoint_folder import checkpoint_folder, claim_folder, committed_steps
     from training.heldout import Evaluator
-    from training.initial_weights import starting_state
+    from training.initial_weights import find_initial_weights, starting_state
     from training.loop import Loop
     from training.metrics import MetricsLog
     from training.phases import Kind, Phases
@@ -74,6 +75,10 @@ def train(config: Config, run: Run) -> int:
         # Documents: a tokenizer and a store, made if they are not there; training starts with the first window.
         store, tokenizer = data.open_corpus(config, run.folder, progress)
         num_steps = data.step_count(store, config)
+        folder = checkpoint_folder(run, config.train)
+        if config.train.initial_weights and not committed_steps(folder):
+            # Weights of another model are refused before compilation, which takes long.
+            find_initial_weights(Path(config.train.initial_weights), config.model, tokenizer)
 
         # Shapes first: every executable is there before any parameter is.
         phases.enter(Kind.COMPILE)
@@ -89,7 +94,7 @@ def train(config: Config, run: Run) -> int:
         phases.enter(Kind.RESTORE)
         position, retention = data.bookkeeping(store, config, tokenizer)
         checkpoints = checkpoint.Checkpoints(
-            checkpoint_folder(run, config.train),
+            folder,
             config.train,
             position=position,
             release=retention.release,

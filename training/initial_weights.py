@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from etils import epath
 
 from model import LlamaConfig
-from model.huggingface import read_model
+from model.huggingface import read_config, read_model
 from tokenizer import Tokenizer
 from training.checkpoint import restore_params
 from training.errors import TrainingError
@@ -42,12 +43,27 @@ def read_initial_weights(source: Path, config: LlamaConfig, tokenizer: Tokenizer
         config: The model that they are for.
         tokenizer: The tokenizer that they are for.
         shapes: Nested dict of ShapeDtypeStruct.
+
+    Raises:
+        TrainingError: as `find_initial_weights`, or they are damaged.
+    """
+    place = find_initial_weights(source, config, tokenizer)
+    if place is not None:
+        return restore_params(place, shapes, _MEND)
+    params, _ = read_model(source)
+    return jax.tree.map(_place, params, shapes)
+
+
+def find_initial_weights(source: Path, config: LlamaConfig, tokenizer: Tokenizer) -> epath.Path | None:
+    """The checkpoint that holds the weights, None for a Hugging Face folder; reads none of them.
+
+    Raises:
+        TrainingError: the source is no place of weights, or of another model, tokenizer or vocabulary.
     """
     if not is_run(source) and (source / "config.json").is_file():
-        params, theirs = read_model(source)
-        coder = Tokenizer.from_huggingface(source)
-        check_origin(source, (theirs, coder.fingerprint, len(params["embedding"])), config, tokenizer)
-        return jax.tree.map(_place, params, shapes)
+        theirs, rows = read_config(source)
+        check_origin(source, (theirs, Tokenizer.from_huggingface(source).fingerprint, rows), config, tokenizer)
+        return None
     is_checkpoint = source.name.isdigit() and source.parent.name == "checkpoints"
     folder, step = (source.parents[1], int(source.name)) if is_checkpoint else (source, None)
     if not is_run(folder):
@@ -55,10 +71,9 @@ def read_initial_weights(source: Path, config: LlamaConfig, tokenizer: Tokenizer
             "train.initial_weights must be a run, RUN/checkpoints/STEP or a folder of a Hugging Face Llama, got "
             f"{source}; give a folder with config.yaml and tokenizer/, or with config.json and safetensors"
         )
-    theirs, coder = open_run(folder)
-    check_origin(source, (theirs.model, coder.fingerprint, coder.vocab_size), config, tokenizer)
-    _, place = find_checkpoint(folder, theirs, step, "train.initial_weights=RUN/checkpoints/STEP")
-    return restore_params(place, shapes, _MEND)
+    run, coder = open_run(folder)
+    check_origin(source, (run.model, coder.fingerprint, coder.vocab_size), config, tokenizer)
+    return find_checkpoint(folder, run, step, "train.initial_weights=RUN/checkpoints/STEP")[1]
 
 
 def check_origin(source: Path, origin: tuple[LlamaConfig, str, int], config: LlamaConfig, tokenizer: Tokenizer) -> None:

@@ -14,7 +14,7 @@ from model.functions import Params
 from model.huggingface.architecture import from_content, to_content
 from model.huggingface.tensors import gather_params, get_tensor, tensor_names, tensor_size
 
-__all__ = ["read_model", "write_model"]
+__all__ = ["read_config", "read_model", "write_model"]
 
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
@@ -54,6 +54,15 @@ def write_model(
     _write_json(folder / "config.json", content)
 
 
+def read_config(folder: Path) -> tuple[LlamaConfig, int]:
+    """Read what a folder's model is, without its weights: (config, rows of the embedding).
+
+    Raises:
+        ModelError: config.json is missing or damaged, or the model is not a Llama of ours.
+    """
+    return from_content(_read_json(folder / "config.json"))
+
+
 def read_model(folder: Path) -> tuple[Params, LlamaConfig]:
     """Read a folder's model into (float32 NumPy parameters, config).
 
@@ -62,7 +71,7 @@ def read_model(folder: Path) -> tuple[Params, LlamaConfig]:
     """
     from safetensors import SafetensorError, safe_open
 
-    config, vocab_size = from_content(_read_json(folder / "config.json"))
+    config, vocab_size = read_config(folder)
     with ExitStack() as files:
         try:
             opened = [files.enter_context(safe_open(path, "np")) for path in _weight_files(folder)]
