@@ -198,9 +198,10 @@ def chosen_rates(scale: Scale, output: Path) -> dict:
 
 def write_report(scale: Scale, output: Path) -> int:
     """results.json, report.md, plots/ and commands.md from what is done."""
-    from benchmarks.decomposition.jobs import evaluation_command, hot_jobs, main_jobs, train_command, trial_jobs
+    from benchmarks.decomposition.jobs import hot_jobs, main_jobs, trial_jobs
     from benchmarks.decomposition.plots import write_plots
     from benchmarks.decomposition.results import as_json, gather
+    from benchmarks.decomposition.running import commands_of
     from benchmarks.decomposition.tables import report
     from tokenizer import Tokenizer
 
@@ -210,8 +211,7 @@ def write_report(scale: Scale, output: Path) -> int:
     command = " ".join(["python -m benchmarks.reproduce_decomposition", *sys.argv[1:]])
     text = report(scale, results, command)
     lines = [
-        f"- {job.title}: `{shlex.join(train_command(job, scale, output))}`; "
-        f"`{shlex.join(evaluation_command(job, output))}`"
+        f"- {job.title}: " + "; ".join(f"`{shlex.join(command)}`" for command in commands_of(job, scale, output))
         for job in [*trial_jobs(scale), *jobs, *hot]
     ]
     _write(output / "results.json", json.dumps(as_json(scale, results), indent=1) + "\n")

@@ -9,6 +9,8 @@ __all__ = ["BASELINE", "Arm", "arms_of", "longest_row", "settings_of_arm"]
 BASELINE = "concat"
 MAIN = "decomposed-8"
 SINGLE = "only-"
+CONCATENATED: dict[str, Any] = {"sequences": "concatenated", "tails": "drop"}
+"""The end of all documents that is shorter than a row is left out: kept, it would be a step of padding."""
 
 
 class Arm(NamedTuple):
@@ -24,7 +26,7 @@ def arms_of(scale: Scale, setting: Setting) -> list[Arm]:
     families = {
         "main": _main(setting.context),
         "curricula": _curricula(),
-        "growing": [Arm("grow-length", "GrowLength", {"sequences": "grow-length"})],
+        "growing": [Arm("grow-length", "GrowLength", {"sequences": "grow-length", "tails": "drop"})],
         "lengths": _single_lengths(scale, setting.context),
         "mixtures": _mixtures(scale, setting.context),
     }
@@ -46,9 +48,9 @@ def settings_of_arm(arm: Arm, scale: Scale, setting: Setting) -> dict[str, Any]:
 
 
 def _main(context: int) -> list[Arm]:
-    quarter = {"sequences": "concatenated", "max_length": context // 4}
+    quarter = CONCATENATED | {"max_length": context // 4}
     return [
-        Arm(BASELINE, "concat and chunk", {"sequences": "concatenated"}),
+        Arm(BASELINE, "concat and chunk", CONCATENATED),
         Arm("concat-quarter", "concat and chunk, a quarter of the context", quarter),
         Arm("masked", "concat + document mask", {"sequences": "concatenated-masked"}),
         Arm("packed", "best-fit packing + mask", {"sequences": "packed"}),

@@ -1,16 +1,29 @@
 """What a run gives: held-out loss against tokens and seconds, and where it reaches a loss."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.decomposition.held_out import read_results
+from benchmarks.decomposition.jobs import RETRIEVAL
 
-__all__ = ["Curve", "Reached", "RunRecord", "Shape", "bucket_seconds", "late_loss", "make_curve", "reach", "read_run"]
+__all__ = [
+    "Curve",
+    "Reached",
+    "RunRecord",
+    "Shape",
+    "bucket_seconds",
+    "late_loss",
+    "make_curve",
+    "reach",
+    "read_retrieval",
+    "read_run",
+]
 
 
 class Shape(NamedTuple):
@@ -33,6 +46,8 @@ class RunRecord(NamedTuple):
     """Of training, NaN in steps that were skipped."""
     evaluations: list[dict[str, Any]]
     """Rows of held_out.jsonl."""
+    retrieval: dict[str, float]
+    """Means of long-context measures by `task measure`."""
 
 
 class Curve(NamedTuple):
@@ -68,7 +83,19 @@ def read_run(folder: Path) -> RunRecord | None:
         np.array([row["tokens"] for row in rows], np.int64),
         [row.get("loss", float("nan")) for row in rows],
         evaluations,
+        read_retrieval(folder / RETRIEVAL),
     )
+
+
+def read_retrieval(path: Path) -> dict[str, float]:
+    """Of what `python -m evaluation longcontext --json` has written, the means over all depths; {} of no file."""
+    if not path.exists():
+        return {}
+    (found,) = json.loads(path.read_text(encoding="utf-8"))["models"]
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for cell in found["cells"]:
+        values[f"{cell['task']} {cell['measure']}"] += cell["values"]
+    return {name: mean(each) for name, each in values.items()}
 
 
 def bucket_seconds(runs: Iterable[RunRecord]) -> dict[Shape, list[float]]:
@@ -76,8 +103,13 @@ def bucket_seconds(runs: Iterable[RunRecord]) -> dict[Shape, list[float]]:
     medians: defaultdict[Shape, list[float]] = defaultdict(list)
     for run in runs:
         for shape in sorted(set(run.shapes)):
-            medians[shape].append(median(run.step_seconds[[each == shape for each in run.shapes]].tolist()))
+            medians[shape].append(_steady(run.step_seconds[[each == shape for each in run.shapes]].tolist()))
     return dict(medians)
+
+
+def _steady(seconds: list[float]) -> float:
+    """The median without the first step, which touches memory for the first time."""
+    return median(seconds[1:] or seconds)
 
 
 def make_curve(run: RunRecord, seconds: Mapping[Shape, float]) -> Curve:

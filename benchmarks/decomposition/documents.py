@@ -15,12 +15,14 @@ from tokenizer import Progress, Tokenizer
 from tokenizer.corpus import CorpusConfig, Document, is_held_out, list_shards, read_shard
 from tokenizer.output import write_file
 
-__all__ = ["Sources", "held_out_path", "make_data", "read_held_out", "select", "store_path"]
+__all__ = ["Sources", "haystack_path", "held_out_path", "make_data", "read_held_out", "select", "store_path"]
 
 LARGEST_PART = 16
 """A document makes up at most a sixteenth of the tokens it is drawn for; longer ones are left out."""
 HELD_OUT_FRACTION = 0.1
 """Of the repositories, where no documents to evaluate on are named."""
+HAYSTACK_DOCUMENTS = 400
+"""Held-out documents, of any length, that long-context tasks are made of."""
 _ORDER_SEED = 20240526
 
 
@@ -44,6 +46,11 @@ def held_out_path(folder: Path, setting: Setting) -> Path:
     return folder / "held_out" / f"{setting.name}.npz"
 
 
+def haystack_path(folder: Path) -> Path:
+    """Of the held-out documents, as text, that long-context tasks are made of."""
+    return folder / "held_out" / "documents.parquet"
+
+
 def make_data(folder: Path, sources: Sources, scale: Scale, progress: Progress) -> None:
     """Make what is missing: DIR/tokenizer, DIR/stores/*, DIR/held_out/*.
 
@@ -53,6 +60,8 @@ def make_data(folder: Path, sources: Sources, scale: Scale, progress: Progress) 
     if not wanted:
         return
     documents, held_out = _read_all(sources)
+    _require(len(held_out), "evaluation")
+    _write_documents(haystack_path(folder), _draw(held_out, HAYSTACK_DOCUMENTS))
     trained = _open_tokenizer(folder, sources, scale, documents, progress)
     lengths, held_out_ids = _count_inputs(documents, trained), _encode(held_out, trained)
     for setting in wanted:
@@ -164,22 +173,33 @@ def _encode(documents: list[Document], trained: Tokenizer) -> list[np.ndarray]:
 
 
 def _make_store(place: Path, documents: list[Document], trained: Tokenizer, progress: Progress) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from dataservice import prepare
 
     if (place / "manifest.json").exists():
         return
     table = place.parent / f".{place.name}.parquet"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    columns = ("text", "repository", "language", "path")
-    pq.write_table(pa.table({name: [getattr(each, name) for each in documents] for name in columns}), table)
+    _write_documents(table, documents)
     beside = place.with_name(f".{place.name}")
     shutil.rmtree(beside, ignore_errors=True)
     prepare(CorpusConfig(paths=(str(table),), shard_bytes=1 << 30), trained, beside, workers=1, progress=progress)
     beside.rename(place)
     table.unlink()
+
+
+def _draw(documents: list[Document], count: int) -> list[Document]:
+    order = np.random.default_rng(_ORDER_SEED).permutation(len(documents))
+    return [documents[number] for number in order[:count]]
+
+
+def _write_documents(path: Path, documents: list[Document]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.tmp")
+    columns = pa.table({name: [getattr(each, name) for each in documents] for name in Document._fields})
+    pq.write_table(columns, beside)
+    beside.replace(path)
 
 
 def _write_held_out(path: Path, sequences: list[np.ndarray]) -> None:

@@ -31,6 +31,10 @@ class Outcome(NamedTuple):
     """Tokens until the concat baseline's final held-out loss of the same seed, over those of the baseline."""
     time_ratio: float
     """The same of time."""
+    gain: float = math.nan
+    """Nats per token by which a passage is easier when it stood in the context before; at the whole context."""
+    answered: float = math.nan
+    """Share of questions about one of several documents in the context whose right answer is the likeliest."""
 
 
 Arms = dict[str, Outcome]
@@ -182,6 +186,15 @@ FINDINGS = (
     Finding(
         claim="loss from half of the context on: decomposed, 8 cycles, below concat at a quarter of the context",
         effect=lambda arms: arms[MAIN].late_loss - arms["concat-quarter"].late_loss,
+    ),
+    Finding(
+        claim="gain from a passage that stood in the context before: concat's less that of decomposed, 8 cycles",
+        effect=lambda arms: arms[BASELINE].gain - arms[MAIN].gain,
+    ),
+    Finding(
+        claim="right answers about one of several documents: concat's less those of decomposed, 8 cycles",
+        effect=lambda arms: arms[BASELINE].answered - arms[MAIN].answered,
+        unit="share",
     ),
     Finding(
         claim="mean step over concat's: decomposed, 8 cycles",

@@ -6,13 +6,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.decomposition.arms import Arm, arms_of, longest_row, settings_of_arm
-from benchmarks.decomposition.documents import held_out_path, store_path
-from benchmarks.decomposition.scales import HOT, Scale, Setting
+from benchmarks.decomposition.documents import haystack_path, held_out_path, store_path
+from benchmarks.decomposition.scales import HOT, SHORT, Scale, Setting
 
-__all__ = ["Job", "base_config", "evaluation_command", "hot_jobs", "main_jobs", "train_command", "trial_jobs"]
+__all__ = [
+    "Job",
+    "base_config",
+    "evaluation_command",
+    "hot_jobs",
+    "main_jobs",
+    "retrieval_command",
+    "train_command",
+    "trial_jobs",
+]
 
 ROOT = Path(__file__).parents[2]
 BASE = "base.yaml"
+RETRIEVAL = "retrieval.json"
+"""In the folder of a run: what `python -m evaluation longcontext` says."""
 
 
 class Job(NamedTuple):
@@ -80,7 +91,7 @@ def base_config(scale: Scale) -> dict[str, Any]:
 
 def train_command(job: Job, scale: Scale, output: Path) -> list[str]:
     """`python train.py DIR/base.yaml key=value ...`, to be run in the root of the repository."""
-    steps = scale.num_steps // (4 if job.short else 1)
+    steps = scale.num_steps // (SHORT if job.short else 1)
     every = max(1, steps // scale.evaluations)
     settings: dict[str, Any] = {
         "data.store": store_path(output, job.setting, short=job.short),
@@ -103,6 +114,20 @@ def evaluation_command(job: Job, output: Path) -> list[str]:
     window = longest_row(job.arm, job.setting)
     module = [sys.executable, "-m", "benchmarks.decomposition.held_out", str(job.folder(output))]
     return [*module, "--sequences", str(held_out_path(output, job.setting)), "--window", str(window)]
+
+
+def retrieval_command(job: Job, scale: Scale, output: Path) -> list[str]:
+    """What asks the final model of distant context, at the whole context of the setting for every arm."""
+    options = {
+        "on": haystack_path(output),
+        "task": ",".join(scale.retrieval_tasks),
+        "lengths": job.setting.context,
+        "depths": "0,0.5,1",
+        "samples": scale.retrieval_samples,
+        "json": job.folder(output) / RETRIEVAL,
+    }
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return [sys.executable, "-m", "evaluation", "longcontext", str(job.folder(output)), *words]
 
 
 def _spell(value: Any) -> str:

@@ -129,6 +129,8 @@ def _outcome(
         mean(flops[shape] for shape in record.shapes),
         float(tokens_ratio),
         float(time_ratio),
+        record.retrieval.get("repetition gain", math.nan),
+        record.retrieval.get("documents choice", math.nan),
     )
 
 

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.decomposition.held_out import is_evaluated, read_results
-from benchmarks.decomposition.jobs import ROOT, Job, evaluation_command, train_command
+from benchmarks.decomposition.jobs import RETRIEVAL, ROOT, Job, evaluation_command, retrieval_command, train_command
 from benchmarks.decomposition.scales import Scale
 from training.exits import EXIT_DIVERGED
 from training.run import Run
 
-__all__ = ["DIVERGED", "ArmFailedError", "choose_rate", "is_done", "lock", "run_jobs"]
+__all__ = ["DIVERGED", "ArmFailedError", "choose_rate", "commands_of", "is_done", "lock", "run_jobs"]
 
 DIVERGED = "diverged.json"
 """In the folder of a run that ended because its loss was not finite."""
@@ -32,12 +32,12 @@ class ArmFailedError(Exception):
 
 
 def is_done(job: Job, output: Path) -> bool:
-    """Whether the run is finished (or has diverged) and its checkpoints are scored."""
+    """Whether the run is finished (or has diverged), its checkpoints are scored and it was asked of long contexts."""
     folder = job.folder(output)
     if (folder / DIVERGED).exists():
         return True
     last = Run(folder).finished_row(None)
-    return last is not None and is_evaluated(folder, last["step"])
+    return last is not None and is_evaluated(folder, last["step"]) and (job.short or (folder / RETRIEVAL).exists())
 
 
 def run_jobs(jobs: Sequence[Job], scale: Scale, output: Path, tell: Callable[[str], None]) -> None:
@@ -57,14 +57,21 @@ def run_job(job: Job, scale: Scale, output: Path) -> None:
     folder = job.folder(output)
     folder.parent.mkdir(parents=True, exist_ok=True)
     log = folder.with_suffix(".log")
+    train, *others = commands_of(job, scale, output)
     if Run(folder).finished_row(None) is None:
-        code = _run(train_command(job, scale, output), log)
+        code = _run(train, log)
         if code == EXIT_DIVERGED:
             (folder / DIVERGED).write_text(json.dumps({"exit": code}) + "\n", encoding="utf-8")
             return
-        _require(code, train_command(job, scale, output), log)
-    code = _run(evaluation_command(job, output), log)
-    _require(code, evaluation_command(job, output), log)
+        _require(code, train, log)
+    for command in others:
+        _require(_run(command, log), command, log)
+
+
+def commands_of(job: Job, scale: Scale, output: Path) -> list[list[str]]:
+    """The commands of a run, in their order; a short run is not asked of long contexts."""
+    commands = [train_command(job, scale, output), evaluation_command(job, output)]
+    return commands if job.short else [*commands, retrieval_command(job, scale, output)]
 
 
 def choose_rate(trials: Sequence[Job], output: Path) -> float:

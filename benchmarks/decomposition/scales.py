@@ -44,6 +44,10 @@ class Scale:
     """Learning rates of which each arm gets its best, by short runs; none: all have `learning_rate`."""
     hot_arms: tuple[str, ...] = ()
     """Arms that are also trained at HOT times the learning rate without clipping, in the first setting."""
+    retrieval_tasks: tuple[str, ...] = ("repetition",)
+    """Tasks of `python -m evaluation longcontext` that the final models are given at the whole context."""
+    retrieval_samples: int = 8
+    """Of each task and depth."""
     evaluations: int = 8
     min_length: int = 64
     only_arms: tuple[str, ...] = ()
@@ -122,6 +126,8 @@ FULL = replace(
     families=("main", "curricula", "growing", "lengths", "mixtures"),
     tried_rates=(2.5e-3, 5e-3, 1e-2),
     hot_arms=("concat", "decomposed-8", "grow-p100"),
+    retrieval_tasks=("documents", "repetition"),
+    retrieval_samples=20,
     evaluations=16,
 )
 SCALES = {scale.name: scale for scale in (QUICK, DEFAULT, FULL)}

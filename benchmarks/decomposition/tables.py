@@ -118,7 +118,7 @@ def _met(found: Measured) -> str:
 
 def _arms(result: SettingResult) -> list[str]:
     header = ["arm", "held-out loss", "tokens to concat's", "time to concat's", "mean step, s", "over concat"]
-    header += ["operations over concat", "steps", "padding"]
+    header += ["operations over concat", "steps", "padding", "gain from repetition"]
     base = result.arms.get(BASELINE)
     rows = [_arm(arm, base) for arm in result.arms.values()]
     return markdown_table(header, rows)
@@ -145,6 +145,7 @@ def _arm(result: ArmResult, base: ArmResult | None) -> list[str]:
         over_base("mean_flops"),
         str(result.steps),
         f"{result.padding:.1%}",
+        format_spread([outcome.gain for outcome in outcomes if not math.isnan(outcome.gain)], 3),
     ]
 
 

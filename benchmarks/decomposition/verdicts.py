@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 __all__ = ["RESOLUTION", "Interval", "Verdict", "interval_of", "judge"]
 
-RESOLUTION = {"nats": 0.01, "ratio": 0.02}
+RESOLUTION = {"nats": 0.01, "ratio": 0.02, "share": 0.05}
 """Least deviation over seeds that is believed."""
 CHANCE = 0.1
 
