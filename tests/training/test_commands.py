@@ -80,6 +80,7 @@ def test_transformers_goes_on_with_a_text_as_generate_does(tmp_path, run, tokeni
     assert coder.decode(drawn) == ours.removesuffix("\n")
 
 
+@pytest.mark.slow
 def test_a_trained_run_is_exported_from_the_checkpoint_that_is_asked_for(trainer, capsys):
     assert "attention: chunked and chunked with segments within " in trainer.train("train.run=trained")
     run = trainer.folder / "trained"

@@ -29,7 +29,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("number", [1, 3, 30, 60])
+@pytest.mark.parametrize("number", [3, 60, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 30))])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_ctrl_c_in_the_imports_is_one_line(tmp_path, command, number):
     (tmp_path / "sitecustomize.py").write_text(SITE)

@@ -9,9 +9,8 @@ QUICK = ("model.num_layers=1", "train.sample_tokens=1", "data.min_length=16")
 ON_PACKED = ("train.evaluate_batches=1", "train.evaluate_sequences=packed")
 
 
-@pytest.mark.parametrize(
-    "kind", ["packed", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SEQUENCES if kind != "packed")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SEQUENCES)
 def test_an_epoch_of_any_kind_of_sequences_trains_on_every_target_once(trainer, kind):
     steps = ("data.tokens_per_step=4096", "train.num_steps=null")
     trainer.train(f"data.sequences={kind}", "train.run=run", *steps, *QUICK, *ON_PACKED)

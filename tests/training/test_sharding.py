@@ -68,6 +68,7 @@ def check(cases):
     return reports
 
 
+@pytest.mark.slow
 def test_eight_devices_that_split_rows_sequence_and_layers_step_as_one_and_hold_an_eighth():
     packed, long = check([{"devices": 8, "tensor": 2, "buckets": ENDS}])
     assert packed["spec"] == "(('d0', 'd1'), None)"
