@@ -87,13 +87,13 @@ def with_history(tokenizer: Tokenizer, place: Path) -> Tokenizer:
 def count_occurrences(store: Store, vocab_size: int, progress: Progress | None = None) -> np.ndarray:
     """How often each token is in a store (held-out documents are not), int64[vocab_size]."""
     counts = np.zeros(vocab_size, np.int64)
-    num_shards = len(store.shards)
-    for shard in range(num_shards):
-        tokens = store.tokens(shard)
-        for first in range(0, len(tokens), BLOCK_TOKENS):
-            counts += np.bincount(tokens[first : first + BLOCK_TOKENS], minlength=vocab_size)
+    sizes = store.shards.tokens.tolist()
+    for shard, size in enumerate(sizes):
+        for first in range(0, size, BLOCK_TOKENS):
+            block = store.read_rows(shard, np.array([first]), min(BLOCK_TOKENS, size - first))
+            counts += np.bincount(block[0], minlength=vocab_size)
         if progress:
-            progress("count tokens of the store", shard + 1, num_shards)
+            progress("count tokens of the store", shard + 1, len(sizes))
     return counts
 
 

@@ -1,6 +1,7 @@
 """What was found, as sections of a page: tables, the plane of distances, and what was known before."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,7 +33,7 @@ _RULES = (
 
 def make_sections(models: Sequence[Undertrained], num_rows: int = NUM_ROWS) -> list[Section]:
     """What a page shows of one model, or of several beside each other (`tokenizer.measures.page`)."""
-    counts, categories, *others = make_tables(models, num_rows)
+    counts, categories, *others = map(_blank, make_tables(models, num_rows))
     predictors, candidates = others[: -len(models)], others[-len(models) :]
     planes = [plot for found in models for plot in (plot_plane(found), plot_distribution(found))]
     sections = [
@@ -45,6 +46,11 @@ def make_sections(models: Sequence[Undertrained], num_rows: int = NUM_ROWS) -> l
         sections.append(Section(title="What was known before", notes=notes, plots=plots, tables=predictors))
     tables = [table for found, own in zip(models, candidates, strict=True) for table in (own, _prompts(found))]
     return [*sections, Section(title="Candidates and prompts", tables=tables)]
+
+
+def _blank(table: Table) -> Table:
+    """Cells that say nothing left empty, so that columns of numbers are seen to be that."""
+    return replace(table, rows=[[None if cell == "-" else cell for cell in row] for row in table.rows])
 
 
 def _history(found: Undertrained) -> list[str]:

@@ -29,7 +29,7 @@ def plot_plane(found: Undertrained) -> str:
 
 
 def plot_history(found: Undertrained, name: str, numbers: np.ndarray) -> str:
-    """The indicator over a number known of tokens before, int64[V], on a logarithmic axis; 0 is not shown."""
+    """The indicator over a number known of tokens before, int64[V]; 0 is not shown; over a decade, logarithmic."""
     kinds = {kind: ids[numbers[ids] > 0] for kind, ids in _kinds(found).items()}
     title = f"{found.name}: the indicator over {name}"
     return _scatter(title, kinds, numbers, found.values, x_label=name, y_label=show_indicator(found), log="x")
@@ -85,7 +85,8 @@ def _scatter(
             shown = ids[:: max(1, -(-len(ids) // MOST_POINTS))]
             style = {"marker": "x", "ms": 5} if kind == "known to be unused" else {"marker": ".", "ms": 4}
             axes.plot(x[shown], y[shown], linestyle="", color=KINDS[kind], **style)
-        if log and any(len(ids) for ids in kinds.values()):
+        drawn = x[np.concatenate(list(kinds.values()))]
+        if log and len(drawn) and drawn.max() > 10 * drawn.min():
             use_log_axis(axes, log)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(label_number)
