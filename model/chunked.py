@@ -70,7 +70,8 @@ def attend_chunked(
     """Attention of each query to the keys at or before it, of its own segment if segments are given.
 
     `first` is the position of the first query; None says that queries and keys are the same positions. With a `window`
-    a query sees that many keys, its own the last. Blocks of keys that none of a block's queries sees are not looked at.
+    a query sees that many keys, its own the last. Blocks of keys after a block's queries, before the window of all, or
+    before the first segment of any, are not looked at.
     """
     B, L, N, H = q_BLNH.shape
     S, K = k_BSKH.shape[1:3]
@@ -139,7 +140,7 @@ def _attend_matrices(tiling: Tiling, first: jax.Array, queries: Queries, keys: K
 
         shape = (*block.vectors.shape[:2], 1)
         nothing = jnp.zeros(block.vectors.shape, jnp.float32), jnp.full(shape, MASKED), jnp.zeros(shape, jnp.float32)
-        out, largest, total = _over_keys(tiling, keys, position, see, nothing)
+        out, largest, total = _over_keys(tiling, block, keys, position, see, nothing)
         return (out / total).astype(keys.values.dtype), largest + jnp.log(total)
 
     return jax.tree.map(_join, jax.lax.map(attend_block, jnp.arange(queries.vectors.shape[1] // tiling.queries)))
@@ -183,7 +184,7 @@ def _differentiate_matrices(tiling: Tiling, first: jax.Array, rows: tuple, keys:
             return q_sum + _einsum("MSR,MSH->MHR", slopes, others.vectors), k_sums, v_sums
 
         none = jnp.zeros(queries.vectors.swapaxes(1, 2).shape, jnp.float32)
-        q_sum, *key_sums = _over_keys(tiling, keys, position, see, (none, *sums))
+        q_sum, *key_sums = _over_keys(tiling, queries, keys, position, see, (none, *sums))
         return tuple(key_sums), q_sum.swapaxes(1, 2)
 
     none = jnp.zeros(keys.vectors.shape, jnp.float32)
@@ -215,14 +216,27 @@ def _allowed(tiling: Tiling, queries: Queries, keys: Keys, position: jax.Array, 
     return allowed
 
 
-def _over_keys(tiling: Tiling, keys: Keys, position: jax.Array, see: Callable[..., T], seen: T) -> T:
+def _over_keys(tiling: Tiling, queries: Queries, keys: Keys, position: jax.Array, see: Callable[..., T], seen: T) -> T:
     """Let a block of queries, the first of which is at `position`, see each block of keys that is in sight."""
     count = keys.vectors.shape[1] // tiling.keys
     if count == 1:
         return see(jnp.zeros((), jnp.int32), seen)
     last = position + tiling.queries // tiling.group - 1
-    start = jnp.maximum(position - (tiling.window - 1), 0) // tiling.keys if tiling.window else 0
+    start = jnp.maximum(position - (tiling.window - 1), 0) // tiling.keys if tiling.window else jnp.zeros((), jnp.int32)
+    if queries.segments is not None and keys.segments is not None:
+        start = jnp.maximum(start, _first_of_segments(queries.segments, keys.segments, count))
     return jax.lax.fori_loop(start, jnp.minimum(last // tiling.keys + 1, count), see, seen)
+
+
+def _first_of_segments(query_segments: jax.Array, key_segments: jax.Array, count: int) -> jax.Array:
+    """The first of `count` blocks of keys that may hold a segment of the queries: those before it hold none.
+
+    Documents lie one after the other, so a block of queries begins to look where its first document begins.
+    """
+    blocks_MCS = key_segments.reshape(key_segments.shape[0], count, -1)
+    low_M1, high_M1 = query_segments.min(axis=1), query_segments.max(axis=1)
+    may_share_MC = (blocks_MCS.max(axis=2) >= low_M1) & (blocks_MCS.min(axis=2) <= high_M1)
+    return jnp.argmax(may_share_MC.any(axis=0)).astype(jnp.int32)
 
 
 def _over_matrices(function: Callable[..., Any], arrays: tuple, tiling: Tiling) -> Any:

@@ -82,6 +82,22 @@ def test_queries_that_start_later_see_all_keys_before_them_or_those_of_the_windo
     np.testing.assert_allclose(part, reference.attend(q, k, v, segments, window)[:, 21:], atol=1e-6)
 
 
+@pytest.mark.parametrize("first_segment", [1, 7])
+def test_blocks_of_documents_before_are_not_looked_at(monkeypatch, reference, quick_jit, first_segment):
+    monkeypatch.setattr(chunked, "BLOCK", 8)
+    q, k, v = draw(1, 64, 4, 2, 8)
+    segments = jnp.repeat(jnp.array([[first_segment, 5]]), 32, axis=1)
+    run = functools.partial(attend, segments_BL=segments)
+    expected = reference.attend(*(x[:, 32:] for x in (q, k, v)), None, 0)
+    slopes = quick_jit(functools.partial(gradients, run))
+    right = slopes(q, k, v)
+    # A look would make what comes out not a number: the weights there are zero, but 0 x nan is not.
+    k, v = (x.at[:, :32].set(jnp.nan) for x in (k, v))
+    np.testing.assert_allclose(quick_jit(run)(q, k, v)[:, 32:], expected, atol=1e-6)
+    for slope, finite in zip(slopes(q, k, v), right, strict=True):
+        np.testing.assert_array_equal(slope[:, 32:], finite[:, 32:])
+
+
 @given(count=st.integers(1, 500), length=st.integers(1, 5000), group=st.integers(1, 300))
 def test_scores_that_exist_at_once_are_those_of_a_block_of_some_matrices(count, length, group):
     tiling = chunked._tile(length, length, group, 0)
