@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_COLUMNS", "plot_curriculum", "shares_over_steps"]
 
 MOST_COLUMNS = 240
-LEVELS = 6  # of opacity, from few steps of a column to all of them
+OPACITIES = (0.25, 0.4, 0.55, 0.7, 0.85, 1.0)  # from few steps of a column to all of them
 ROW_INCHES = 0.26
 
 
@@ -47,7 +47,7 @@ def plot_curriculum(title: str, steps: np.ndarray, rows: np.ndarray, names: Sequ
         names: Of the rows, from below.
     """
     edges, shares = shares_over_steps(steps, rows, len(names))
-    levels = np.ceil(shares * LEVELS).astype(int)
+    levels = np.ceil(shares * len(OPACITIES)).astype(int)
     colours = ordered_colours(len(names))
 
     def paint(axes: "Axes") -> None:
@@ -69,7 +69,7 @@ def _paint_row(axes: "Axes", edges: np.ndarray, levels: np.ndarray, row: int, co
     from matplotlib.path import Path
 
     bounds = np.flatnonzero(np.diff(levels, prepend=-1, append=-1))
-    for level in range(1, LEVELS + 1):
+    for level, opacity in enumerate(OPACITIES, 1):
         chosen = [at for at in range(len(bounds) - 1) if levels[bounds[at]] == level]
         if not chosen:
             continue
@@ -77,4 +77,4 @@ def _paint_row(axes: "Axes", edges: np.ndarray, levels: np.ndarray, row: int, co
         low, high = np.full(len(chosen), row - 0.42), np.full(len(chosen), row + 0.42)
         corners = np.stack((left, low, right, low, right, high, left, high, left, low), 1).reshape(-1, 2)
         codes = np.tile([Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY], len(chosen))
-        axes.add_patch(PathPatch(Path(corners, codes), facecolor=colour, alpha=level / LEVELS, linewidth=0))
+        axes.add_patch(PathPatch(Path(corners, codes), facecolor=colour, alpha=opacity, linewidth=0))

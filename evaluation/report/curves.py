@@ -7,13 +7,13 @@ import numpy as np
 
 from tokenizer.measures.plots import plot_lines
 
-__all__ = ["MOST_POINTS", "Clock", "Curve", "choose_clock", "mark_thinned", "plot_curves", "thin"]
+__all__ = ["MOST_POINTS", "Clock", "Curve", "choose_clock", "plot_curves", "thin"]
 
 Curve = tuple[np.ndarray, np.ndarray]
 """(x, y), float64[points] each, x rising."""
 
-MOST_POINTS = 300
-"""Of a curve; what it has more becomes means."""
+MOST_POINTS = 200
+"""Of a curve; where it has more, it becomes means over that many stretches."""
 
 
 class Clock(NamedTuple):
@@ -57,27 +57,20 @@ def thin(x: np.ndarray, y: np.ndarray, most: int = MOST_POINTS) -> Curve:
     return means[0], means[1]
 
 
-def mark_thinned(series: Mapping[str, Curve]) -> str:
-    """Say that some of these curves will be means, or nothing."""
-    most = max((len(x) for x, _ in series.values()), default=0)
-    if most <= MOST_POINTS:
-        return ""
-    return f"Curves of more than {MOST_POINTS} points are means over {MOST_POINTS} stretches (of up to {most:,} rows)."
-
-
 def plot_curves(
     title: str,
     series: Mapping[str, Curve],
     x_label: str,
     y_label: str,
     *,
+    most: int = MOST_POINTS,
     log: str = "",
     is_ordered: bool = False,
     has_marks: bool = False,
 ) -> str:
-    """A plot of thinned curves, or "" where there are none."""
-    thinned = {name: thin(*curve) for name, curve in series.items() if len(curve[0])}
-    if not thinned:
+    """A plot of curves of at most so many points, or "" where all are empty; one that is keeps its colour."""
+    thinned = {name: thin(*curve, most) for name, curve in series.items()}
+    if not any(len(x) for x, _ in thinned.values()):
         return ""
     marks = thinned if has_marks else {"held-out"}
     labels = {"x_label": x_label, "y_label": y_label, "log": log}

@@ -9,6 +9,7 @@ from evaluation.report.run_sections import (
     loss_section,
     overview_section,
     sample_sections,
+    settings_sections,
 )
 from evaluation.report.run_speed import curriculum_section, speed_section
 from evaluation.report.tokenizer_sections import tokenizer_sections
@@ -39,9 +40,10 @@ def make_report(subjects: Subjects) -> list[Section]:
 def _run_sections(run: RunRecord, prefix: str, *, is_whole: bool) -> list[Section]:
     sections = [overview_section(run, prefix)]
     if not run.steps:
-        return sections
+        return sections + settings_sections(run, prefix)
     if not is_whole:
         return [*sections, *filter(None, [curriculum_section(run, prefix)])]
     found = (loss_section, held_out_section, curriculum_section, speed_section)
     sections += [section for make in found if (section := make(run, prefix))]
-    return [*sections, *event_sections(run, prefix), *sample_sections(run, prefix)]
+    rest = (event_sections, sample_sections, settings_sections)
+    return sections + [section for make in rest for section in make(run, prefix)]

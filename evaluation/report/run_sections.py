@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.report.curves import Curve, choose_clock, mark_thinned, plot_curves
+from evaluation.report.curves import MOST_POINTS, Curve, choose_clock, plot_curves
 from evaluation.report.run_record import RunRecord, bucket_key, bucket_of, points
 from evaluation.report.settings_table import count_parameters, settings_table
 from tokenizer.measures.page import Cell, Section, Table
@@ -20,12 +20,13 @@ __all__ = [
     "text_of_time",
 ]
 
+MOST_OF_LENGTH = 50  # points of a curve among many that cross
 MOST_EVENTS = 100
 MOST_SHOWN_EVALUATIONS = 4
 
 
 def overview_section(record: RunRecord, prefix: str) -> Section:
-    """What the run is and how far it came, in a table; what is missing, in words; its settings."""
+    """What the run is and how far it came, in a table; what is missing, in words."""
     last, overall = record.last, record.summary.get("overall") or {}
     final = record.evaluations[-1] if record.evaluations else {}
     memory = [row[name] for row in record.steps for name in _MEMORY if name in row]
@@ -45,7 +46,13 @@ def overview_section(record: RunRecord, prefix: str) -> Section:
         ("steps skipped as not finite", sum("skipped" in row for row in record.steps)),
     ]
     table = Table(columns=("", "value"), rows=[(name, _shown(value)) for name, value in facts if value is not None])
-    return Section(title=f"{prefix}Run", notes=record.notes, tables=[table, *settings_table(record.settings)])
+    return Section(title=f"{prefix}Run", notes=record.notes, tables=[table])
+
+
+def settings_sections(record: RunRecord, prefix: str) -> list[Section]:
+    """The settings that are not the defaults."""
+    tables = settings_table(record.settings)
+    return [Section(title=f"{prefix}Settings", tables=tables)] if tables else []
 
 
 _MEMORY = ("device_memory_mib", "process_memory_mib")
@@ -59,10 +66,15 @@ def loss_section(record: RunRecord, prefix: str) -> Section:
     plots = [
         plot_curves("Loss over tokens", by_tokens, "tokens", _NATS),
         plot_curves("Loss over time", by_time, clock.label, _NATS),
-        plot_curves("Training loss by length", lengths, "tokens", _NATS, is_ordered=True),
+        plot_curves("Training loss by length", lengths, "tokens", _NATS, most=MOST_OF_LENGTH, is_ordered=True),
     ]
-    notes = [_LOSS_NOTE, mark_thinned({**by_tokens, **lengths})]
-    return Section(title=f"{prefix}Loss", notes=[note for note in notes if note], plots=[*filter(None, plots)])
+    notes = [_LOSS_NOTE]
+    if len(record.steps) > MOST_OF_LENGTH:
+        notes.append(
+            f"Of {len(record.steps):,} rows, curves show means over at most {MOST_POINTS} stretches, those by length "
+            f"over at most {MOST_OF_LENGTH}."
+        )
+    return Section(title=f"{prefix}Loss", notes=notes, plots=[*filter(None, plots)])
 
 
 _NATS = "nats a token"

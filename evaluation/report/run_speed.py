@@ -7,6 +7,7 @@ import numpy as np
 from evaluation.report.curriculum_plot import MOST_COLUMNS, plot_curriculum
 from evaluation.report.curves import thin
 from evaluation.report.run_record import RunRecord, bucket_key, bucket_of, points
+from evaluation.report.settings_table import spell_setting
 from tokenizer.measures.page import Section, Table
 from tokenizer.measures.plots import plot_bars, plot_lines
 from training.phases import Kind
@@ -22,17 +23,17 @@ def curriculum_section(record: RunRecord, prefix: str) -> Section | None:
     steps = np.array([row["step"] for row in record.steps])
     rows = np.array([names.index(bucket_of(row)) for row in record.steps])
     counts = np.bincount(rows, minlength=len(names))
-    shares = {"steps": (counts / len(rows)).tolist()}
+    shares = {"steps": (counts[::-1] / len(rows)).tolist()}
     notes = ["Lengths of the steps in order (as in Figure 6 of Dataset Decomposition, arXiv 2405.13226)."]
     if len(steps) > MOST_COLUMNS:
         notes.append(f"A column is {len(steps) / MOST_COLUMNS:,.1f} logged steps: the darker, the more of them.")
     keys = ("curriculum", "mixture", "cycles", "odds_times", "sequences")
     told = {key: record.settings.get(f"data.{key}") for key in keys}
-    if settings := ", ".join(f"{key} {value}" for key, value in told.items() if value is not None):
+    if settings := ", ".join(f"{key} {spell_setting(value)}" for key, value in told.items() if value is not None):
         notes.append(f"Settings: {settings}.")
     plots = [
         plot_curriculum("Length of each step", steps, rows, names),
-        plot_bars("Share of the logged steps by length", names, shares, label="share"),
+        plot_bars("Share of the logged steps by length", names[::-1], shares, label="share"),
     ]
     return Section(title=f"{prefix}Curriculum", notes=notes, plots=plots)
 
@@ -57,7 +58,10 @@ def speed_section(record: RunRecord, prefix: str) -> Section | None:
         series = {"share": [shares[kind.name.lower()] for kind in kinds]}
         plots.append(plot_bars("Where the time of the last start went", [kind.name.lower() for kind in kinds], series))
     note = "By summary.json, of the last start." if record.summary else "Medians over the logged steps."
-    table = Table(columns=_COLUMNS, rows=[_cells(name, figures[name]) for name in names], caption="By length")
+    cells = [_cells(name, figures[name]) for name in names]
+    known = [at for at in range(len(_COLUMNS)) if any(row[at] is not None for row in cells)]
+    rows = [[row[at] for at in known] for row in cells]
+    table = Table(columns=[_COLUMNS[at] for at in known], rows=rows, caption="By length")
     return Section(title=f"{prefix}Speed", notes=[note], plots=plots, tables=[table])
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tokenizer.measures.page import Table
 
-__all__ = ["count_parameters", "differing_settings", "settings_table"]
+__all__ = ["count_parameters", "differing_settings", "settings_table", "spell_setting"]
 
 LONGEST = 200
 """Characters of a value that is shown."""
@@ -16,7 +16,7 @@ def settings_table(settings: Mapping[str, Any]) -> list[Table]:
     if not settings:
         return []
     defaults = _defaults()
-    rows = [(key, _spell(value), _spell(defaults.get(key))) for key, value in settings.items()]
+    rows = [(key, spell_setting(value), spell_setting(defaults.get(key))) for key, value in settings.items()]
     rows = [row for row in rows if row[1] != row[2]]
     return [Table(columns=("setting", "value", "default"), rows=rows, caption="Settings that are not the defaults")]
 
@@ -25,7 +25,7 @@ def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...
     """(key, value in each run) of the settings in which they differ; a run that does not name one has its default."""
     defaults = _defaults()
     keys = dict.fromkeys(key for settings in runs for key in settings if key != "train.run")
-    rows = [(key, *(_spell(settings.get(key, defaults.get(key))) for settings in runs)) for key in keys]
+    rows = [(key, *(spell_setting(settings.get(key, defaults.get(key))) for settings in runs)) for key in keys]
     return [row for row in rows if len(set(row[1:])) > 1]
 
 
@@ -50,9 +50,11 @@ def _defaults() -> dict[str, Any]:
     return {f"{section}.{name}": value for section, values in sections.items() for name, value in values.items()}
 
 
-def _spell(value: Any) -> str:
+def spell_setting(value: Any) -> str:
     """A value as one writes it in a config."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
-    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, dict):
+        value = [f"{key}: {item}" for key, item in value.items()]
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value).replace("\n", "\\n")
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."

@@ -1,6 +1,8 @@
 """Tokenizers as sections of a page: the splitter, what their vocabularies hold, and how merges came about."""
 
+from collections import Counter
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +22,8 @@ from tokenizer.splitting.patterns import PATTERNS
 __all__ = ["OpenedTokenizer", "tokenizer_sections"]
 
 MOST_NAMED = 12
-MOST_DIGITS = 6
+LONGEST = 60  # characters of a token that is shown
+DIGITS = ("1", "2", "3", "4", "5", "6")
 
 
 class OpenedTokenizer(NamedTuple):
@@ -89,14 +92,16 @@ def _facts(tokenizer: Tokenizer) -> dict[str, str]:
     }
     if tokenizer.merges is not None and tokenizer.merges.frequency.any():
         made = history(tokenizer)
-        facts["merges of one repository"] = (
-            f"{np.sum(made.repositories == 1):,} ({np.mean(made.repositories == 1):.1%})"
-        )
-        facts["merges of one language"] = f"{np.sum(made.languages == 1):,} ({np.mean(made.languages == 1):.1%})"
+        facts["merges of one repository"] = _count_ones(made.repositories)
+        facts["merges of one language"] = _count_ones(made.languages)
     facts["fingerprint"] = tokenizer.fingerprint[:12]
     return {
         name: f"{fact:,}" if isinstance(fact, int) else str(fact) for name, fact in facts.items() if fact is not None
     }
+
+
+def _count_ones(values: np.ndarray) -> str:
+    return f"{np.sum(values == 1):,} ({np.mean(values == 1):.1%})"
 
 
 def _tokens_section(tokenizers: Mapping[str, Tokenizer]) -> Section:
@@ -104,19 +109,17 @@ def _tokens_section(tokenizers: Mapping[str, Tokenizer]) -> Section:
     lengths = {name: np.bincount([len(token) for token in tokens]) for name, tokens in learned.items()}
     parts = {name: np.bincount(count_name_parts(tokens)) for name, tokens in learned.items()}
     digits = {name: _count_digits(tokens).tolist() for name, tokens in learned.items()}
-    kinds = {name: [categorize(token) for token in tokens] for name, tokens in learned.items()}
-    shown = [category for category in CATEGORIES if any(category in found for found in kinds.values())]
-    counts = {name: [found.count(category) for category in shown] for name, found in kinds.items()}
+    kinds = {name: [(categorize(token), token) for token in tokens] for name, tokens in learned.items()}
+    by_kind = {name: Counter(kind for kind, _ in found) for name, found in kinds.items()}
+    shown = [category for category in CATEGORIES if any(found[category] for found in by_kind.values())]
+    counts = {name: [found[category] for category in shown] for name, found in by_kind.items()}
     plots = [
         plot_histogram("Length of tokens", lengths, label="bytes", first=1),
         plot_bars("Categories of tokens", shown, counts, label="tokens"),
-        plot_bars(
-            "Numbers among tokens", [str(number) for number in range(1, MOST_DIGITS + 1)], digits, label="tokens"
-        ),
+        plot_bars("Numbers among tokens, by digits", DIGITS, digits, label="tokens"),
         plot_name_parts(parts),
     ]
-    longest = [_longest_table(name, tokens) for name, tokens in learned.items()]
-    return Section(title="Tokens", notes=[_CATEGORIES_NOTE], plots=plots, tables=longest)
+    return Section(title="Tokens", notes=[_CATEGORIES_NOTE], plots=plots, tables=[_longest_names(kinds)])
 
 
 _CATEGORIES_NOTE = (
@@ -127,15 +130,24 @@ _CATEGORIES_NOTE = (
 
 
 def _count_digits(tokens: list[bytes]) -> np.ndarray:
-    """int64[MOST_DIGITS]: tokens of 1, 2, ... ASCII digits and nothing else."""
-    sizes = [len(token) for token in tokens if token.isdigit() and len(token) <= MOST_DIGITS]
-    return np.bincount(sizes, minlength=MOST_DIGITS + 1)[1:]
+    """int64[len(DIGITS)]: tokens of 1, 2, ... ASCII digits and nothing else."""
+    sizes = [len(token) for token in tokens if token.isdigit() and len(token) <= len(DIGITS)]
+    return np.bincount(sizes, minlength=len(DIGITS) + 1)[1:]
 
 
-def _longest_table(name: str, tokens: list[bytes]) -> Table:
-    longest = sorted(tokens, key=len, reverse=True)[:MOST_NAMED]
-    rows = [(show_token(token), len(token)) for token in longest]
-    return Table(columns=("token", "bytes"), rows=rows, caption=f"Longest tokens of {name}")
+def _longest_names(kinds: Mapping[str, list[tuple[str, bytes]]]) -> Table:
+    """The longest tokens that are names or parts of names, a column a tokenizer."""
+    names = {
+        name: sorted((token for kind, token in found if kind == "names"), key=len, reverse=True)[:MOST_NAMED]
+        for name, found in kinds.items()
+    }
+    rows = list(zip_longest(*([_brief(token) for token in tokens] for tokens in names.values()), fillvalue=""))
+    return Table(columns=list(names), rows=rows, caption="Longest names")
+
+
+def _brief(token: bytes) -> str:
+    spelled = show_token(token)
+    return spelled if len(spelled) <= LONGEST else f"{spelled[:LONGEST]} ..."
 
 
 def _history_section(name: str, tokenizer: Tokenizer) -> Section | None:
@@ -152,7 +164,7 @@ def _history_section(name: str, tokenizer: Tokenizer) -> Section | None:
     spelled = [tokenizer.token_bytes[number] for number in tokenizer.ids[256 + made.numbers[order]]]
     rows = [
         (
-            show_token(token),
+            _brief(token),
             int(made.numbers[at]),
             int(made.frequency[at]),
             int(made.repositories[at]),

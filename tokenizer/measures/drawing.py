@@ -26,15 +26,15 @@ WIDTH_INCHES = 5.2  # as wide as a phone at its own text size; wider pages put t
 INK = "#010203"
 """The page's colour of text, for what is drawn: it stands for `currentColor`, which matplotlib does not know."""
 
-LEGEND_CHARACTERS = 90  # of a line
+LEGEND_CHARACTERS = 80  # of a line
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "tokenizer",
     "text.parse_math": False,  # a name may hold dollar signs
-    "font.size": 9.0,
+    "font.size": 10.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.titlesize": 10.0,
+    "axes.titlesize": 11.0,
     "axes.titlelocation": "left",
     "axes.axisbelow": True,
     "axes.grid": True,
