@@ -35,7 +35,7 @@ def test_errors_over_documents_and_clusters_are_those_of_the_jackknife():
 
     assert found.error == pytest.approx(jackknife(ratio, ALONE[:, None]), rel=0.01)
     assert found.cluster_error == pytest.approx(jackknife(ratio, ALONE.reshape(60, 5)), rel=0.02)
-    assert found.cluster_error > 1.5 * found.error
+    assert found.error and found.cluster_error and found.cluster_error > 1.5 * found.error
 
 
 def test_what_two_models_find_hard_alike_is_no_part_of_the_error_of_their_difference():
@@ -43,7 +43,7 @@ def test_what_two_models_find_hard_alike_is_no_part_of_the_error_of_their_differ
     first, second = sizes * (2 + hard), sizes * (1.9 + hard)
     found = estimate_difference((first, sizes), (second, sizes), ALONE)
     assert found.value == pytest.approx(-0.1) and found.error == pytest.approx(0, abs=1e-12)
-    assert estimate_ratio(first, sizes, ALONE).error > 0.05
+    assert (estimate_ratio(first, sizes, ALONE).error or 0) > 0.05
 
 
 def test_one_document_tells_no_error():

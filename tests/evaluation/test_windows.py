@@ -1,5 +1,7 @@
 """Documents longer than a context, cut into windows."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 from evaluation import EvaluationError
 from evaluation.scoring import Scored
 from evaluation.windows import check_context, cut_windows, score_in_windows
+
+ANYONE: Any = None
 
 
 @given(st.data(), st.integers(0, 200), st.integers(1, 50))
@@ -38,7 +42,7 @@ def rows(monkeypatch):
 def test_scores_in_windows_are_those_of_each_token_after_its_context_alone(rows):
     ids = [np.random.default_rng(3).integers(0, 99, length) for length in (30, 1, 7)]
     contexts = [(5, 1), (8, 3), (32, 32)]
-    for context, found in zip(contexts, score_in_windows(None, ids, contexts), strict=True):
+    for context, found in zip(contexts, score_in_windows(ANYONE, ids, contexts), strict=True):
         for sequence, log_probs in zip(ids, found, strict=True):
             expected = []
             for start, first, stop in cut_windows(len(sequence) - 1, *context):
@@ -50,7 +54,7 @@ def test_scores_in_windows_are_those_of_each_token_after_its_context_alone(rows)
 
 
 def test_windows_that_contexts_share_are_scored_once(rows):
-    whole, other = score_in_windows(None, [np.arange(9), np.arange(30)], [(16, 8), (32, 16)])
+    whole, other = score_in_windows(ANYONE, [np.arange(9), np.arange(30)], [(16, 8), (32, 16)])
     assert sorted(map(len, rows)) == [9, 17, 17, 17, 30]
     np.testing.assert_array_equal(whole[0], other[0])
 
