@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,8 @@ from benchmarks.decomposition.held_out import read_results
 
 ROOT = Path(__file__).parents[2]
 QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-SIZES = """--quick --contexts 256 --tokens 8192 --tokens-per-step 256 --vocab-size 400 --arms concat decomposed-8
---set model.dim=32 model.num_layers=1 model.hidden_dim=64""".split()
+SIZES = ["--quick", "--contexts", "256", "--tokens", "32768", "--tokens-per-step", "256", "--vocab-size", "400"]
+SIZES += ["--arms", "concat", "decomposed-8", "--set", "model.dim=32", "model.num_layers=1", "model.hidden_dim=64"]
 SETTING = "up-to-context-256"
 
 
@@ -25,8 +26,8 @@ SETTING = "up-to-context-256"
 def documents(tmp_path_factory) -> Path:
     rng, folder = random.Random(0), tmp_path_factory.mktemp("documents")
     words = ["alpha", "beta", "gamma", "delta", "value", "total", "index", "result"]
-    for number in range(240):
-        lines = [f"{rng.choice(words)}_{rng.randint(0, 99)} = {rng.choice(words)}" for _ in range(rng.randint(3, 60))]
+    for number in range(600):
+        lines = [f"{rng.choice(words)}_{rng.randint(0, 99)} = {rng.choice(words)}" for _ in range(rng.randint(2, 24))]
         path = folder / f"repository{number % 20}" / f"file{number}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text("\n".join(lines), encoding="utf-8")
@@ -46,13 +47,13 @@ def start(output: Path, cache: Path, *words: str) -> subprocess.Popen:
 
 
 def finish(process: subprocess.Popen) -> str:
-    output, _ = process.communicate(timeout=250)
+    output, _ = process.communicate(timeout=500)
     assert process.returncode == 0, output
     return output
 
 
 def wait_for_checkpoint(run: Path) -> None:
-    limit = time.monotonic() + 200
+    limit = time.monotonic() + 500
     while not list(run.glob("checkpoints/[0-9]*/_CHECKPOINT_METADATA")):
         assert time.monotonic() < limit, "no checkpoint was written"
         time.sleep(0.05)
@@ -60,6 +61,8 @@ def wait_for_checkpoint(run: Path) -> None:
 
 def full_loss(run: Path, sequences: list[np.ndarray]) -> float:
     """Nats per token of whole sequences one by one, from the logits, in float64."""
+    import jax.numpy as jnp
+
     import model
     from evaluation import open_subject
 
@@ -68,7 +71,9 @@ def full_loss(run: Path, sequences: list[np.ndarray]) -> float:
     for ids in sequences:
         padded = np.zeros((1, 256), np.int32)
         padded[0, : len(ids) - 1] = ids[:-1]
-        logits = np.asarray(model.logits(subject.params, subject.config, padded), np.float64)[0, : len(ids) - 1]
+        logits = np.asarray(model.logits(subject.params, subject.config, jnp.asarray(padded)), np.float64)[
+            0, : len(ids) - 1
+        ]
         shifted = logits - logits.max(axis=-1, keepdims=True)
         log_probs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
         total -= log_probs[np.arange(len(ids) - 1), ids[1:]].sum()
@@ -76,15 +81,18 @@ def full_loss(run: Path, sequences: list[np.ndarray]) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_a_miniature_that_is_killed_goes_on_and_reports_what_it_measured(documents, tmp_path):
     output, cache = tmp_path / "output", tmp_path / "compile"
     first = output / "runs" / SETTING / "concat" / "seed-0"
     second = output / "runs" / SETTING / "decomposed-8" / "seed-0"
 
     process = start(output, cache, "--data", f"train={documents}", *SIZES)
-    wait_for_checkpoint(second)
-    process.kill()
-    process.communicate()
+    try:
+        wait_for_checkpoint(second)
+    finally:
+        process.kill()
+        process.communicate()
     assert len(read_results(first)) == 4
     before = (first / "metrics.jsonl").read_bytes()
     partial = finish(start(output, cache, "--report"))
@@ -144,7 +152,5 @@ def _documents(store) -> list[np.ndarray]:
     found = []
     for shard in range(store.num_planned_shards):
         tokens, borders = np.asarray(store.tokens(shard)), store.documents(shard)
-        found += [
-            np.ascontiguousarray(tokens[start + 1 : end]) for start, end in zip(borders[:-1], borders[1:], strict=True)
-        ]
+        found += [np.ascontiguousarray(tokens[start + 1 : end]) for start, end in pairwise(borders)]
     return found
