@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.decomposition.arms import arms_of
+from benchmarks.decomposition.jobs import ROOT
 from benchmarks.decomposition.scales import SCALES, Scale
 from tokenizer.options import OptionParser, run_command
 
@@ -70,6 +71,7 @@ def make_parser() -> OptionParser:
         metavar="KEY=VALUE",
         help="more settings of train.py for every arm: model.dim=256",
     )
+    parser.add_argument("--document", type=Path, metavar="FILE.md", help="put the report there, and plots beside it")
     parser.add_argument("--report", action="store_true", help="render what is there, run nothing")
     return parser
 
@@ -85,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     output: Path = options.output.absolute()
     scale = choose_scale(options, output)
     if options.report:
-        return write_report(scale, output)
+        return write_report(scale, output, options.document)
     sources = read_sources(options.data, has_data=(output / "stores").exists())
     check_writable(output)
     with lock(output):
@@ -101,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
         run_jobs(list(trial_jobs(scale)), scale, output, tell)
         run_jobs(list(main_jobs(scale, chosen_rates(scale, output))), scale, output, tell)
         run_jobs(list(hot_jobs(scale)), scale, output, tell)
-    return write_report(scale, output)
+    return write_report(scale, output, options.document)
 
 
 def choose_scale(options: argparse.Namespace, output: Path) -> Scale:
@@ -196,7 +198,7 @@ def chosen_rates(scale: Scale, output: Path) -> dict:
     return {key: choose_rate(jobs, output) for key, jobs in trials.items()}
 
 
-def write_report(scale: Scale, output: Path) -> int:
+def write_report(scale: Scale, output: Path, document: Path | None) -> int:
     """results.json, report.md, plots/ and commands.md from what is done."""
     from benchmarks.decomposition.jobs import hot_jobs, main_jobs, trial_jobs
     from benchmarks.decomposition.plots import write_plots
@@ -211,16 +213,38 @@ def write_report(scale: Scale, output: Path) -> int:
     command = " ".join(["python -m benchmarks.reproduce_decomposition", *sys.argv[1:]])
     text = report(scale, results, command)
     lines = [
-        f"- {job.title}: " + "; ".join(f"`{shlex.join(command)}`" for command in commands_of(job, scale, output))
+        f"- {job.title}: " + "; ".join(f"`{show_command(each)}`" for each in commands_of(job, scale, output))
         for job in [*trial_jobs(scale), *jobs, *hot]
     ]
     _write(output / "results.json", json.dumps(as_json(scale, results), indent=1) + "\n")
     _write(output / "report.md", text)
     _write(output / "commands.md", "\n".join(lines) + "\n")
     plots = [path for result in results for path in write_plots(result, output / "plots")]
+    if document is not None:
+        publish(document, scale, text, plots)
     print(text, end="")
     print(f"\nwrote {output}/: results.json report.md commands.md plots/ ({len(plots)}, each as .svg and .png)")
     return 0
+
+
+def publish(document: Path, scale: Scale, text: str, plots: Sequence[Path]) -> None:
+    """Put the report into a part of a document, and the plots into a folder beside it."""
+    from benchmarks.document import write_part
+
+    folder = document.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in plots:
+        _write(folder / path.name, path.read_text(encoding="utf-8"))
+    pictures = [f"![{path.stem}]({folder.name}/{path.name})" for path in plots]
+    # One title is that of the document.
+    body = text.partition("\n")[2].replace("\n## ", "\n### ").strip()
+    write_part(document, f"{scale.name} sizes", "\n\n".join([f"## At {scale.name} sizes", body, *pictures]))
+
+
+def show_command(words: Sequence[str]) -> str:
+    """A command as it is typed in the root of the repository."""
+    shown = [word.replace(f"{ROOT}/", "").replace(f"{Path.cwd()}/", "") for word in words]
+    return shlex.join(["python", *shown[1:]])
 
 
 def _write(path: Path, text: str) -> None:
