@@ -45,8 +45,8 @@ class Facts:
 
     def _look(self, document: int) -> list[Fact]:
         bounds = self._haystack.lines(document).tolist()
-        lines = [self._haystack.decode(self._haystack.ids[start:end]).rstrip("\r\n") for start, end in pairwise(bounds)]
-        text = "\n".join(lines)
+        lines = [self._haystack.decode(self._haystack.ids[start:end]) for start, end in pairwise(bounds)]
+        text = "".join(lines)
         return [
             fact
             for fact in self._find(lines, bounds)
@@ -60,9 +60,11 @@ def _find_definitions(lines: list[str], bounds: list[int]) -> list[Fact]:
 
 
 def _find_lines(lines: list[str], bounds: list[int]) -> list[Fact]:
-    fit = [_can_be_quoted(line) for line in lines]
+    """Lines with nothing between them: a token may join the ends of several, most often blank ones."""
+    fit = [_can_be_quoted(line) and line.count("\n") == 1 for line in lines]
+    stripped = [line.rstrip("\r\n") for line in lines]
     return [
-        Fact(bounds[at], bounds[at + 2], lines[at], lines[at + 1])
+        Fact(bounds[at], bounds[at + 2], stripped[at], stripped[at + 1])
         for at in range(len(lines) - 1)
         if fit[at] and fit[at + 1]
     ]
@@ -73,7 +75,6 @@ def _can_be_quoted(line: str) -> bool:
     stripped = line.strip()
     return (
         FEWEST_LINE_CHARACTERS <= len(stripped) <= MOST_LINE_CHARACTERS
-        and "\n" not in stripped
         and "\ufffd" not in stripped
         and any(map(str.isalpha, stripped))
     )

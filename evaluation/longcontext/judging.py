@@ -4,7 +4,7 @@ Choices are compared by the mean log-probability of their tokens. Of what is wri
 empty counts, as in the literature of multi-document QA: there it must contain the answer, else be it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -50,32 +50,29 @@ def _choose(subject: Subject, prompts: Sequence[np.ndarray], items: Sequence[Ite
 
 def write_answers(subject: Subject, items: Sequence[Item], progress: Progress) -> list[str]:
     """What the model writes after each prompt, greedily."""
-    written: list[str] = []
+    written: dict[int, str] = {}
     for batch in _batches(items):
-        longest = max(len(choice) for item in batch for choice in item.question.choices)
+        longest = max(len(choice) for number in batch for choice in items[number].question.choices)
         drawn = model.generate_batch(
             subject.params,
             subject.config,
-            [item.prompt.tolist() for item in batch],
+            [items[number].prompt.tolist() for number in batch],
             longest + MORE_TOKENS,
             model.Sampling(temperature=0),
             seeds=[0] * len(batch),
         )
-        written += [subject.tokenizer.decode(ids) for ids in drawn]
+        written |= {number: subject.tokenizer.decode(ids) for number, ids in zip(batch, drawn, strict=True)}
         progress(len(written), len(items))
-    return written
+    return [written[number] for number in range(len(items))]
 
 
-def _batches(items: Sequence[Item]) -> list[list[Item]]:
-    """Neighbours of one length, as many as are scored at once."""
-    batches: list[list[Item]] = []
-    for item in items:
-        last = batches[-1] if batches else []
-        if last and last[0].length == item.length and (len(last) + 1) * item.length <= BATCH_TOKENS:
-            last.append(item)
-        else:
-            batches.append([item])
-    return batches
+def _batches(items: Sequence[Item]) -> Iterator[list[int]]:
+    """Yield numbers of items of one length, longest first, as many as are scored at once."""
+    for length in sorted({item.length for item in items}, reverse=True):
+        numbers = [number for number, item in enumerate(items) if item.length == length]
+        most = max(1, BATCH_TOKENS // length)
+        for start in range(0, len(numbers), most):
+            yield numbers[start : start + most]
 
 
 def first_line(text: str) -> str:

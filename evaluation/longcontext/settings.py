@@ -60,6 +60,8 @@ class LongContextConfig:
             value = getattr(self, name)
             _require(value >= least, name, f"{least} or more", value, f"set --{name}")
         _require(self.digits <= 12, "digits", "12 or fewer", self.digits, "set --digits")
+        most = 9 * 10 ** (self.digits - 1)
+        _require(self.choices <= most, "choices", f"at most {most:,}", self.choices, "set --choices or more --digits")
 
     def num_documents(self, length: int) -> int:
         """Documents of a question in a context."""

@@ -78,7 +78,8 @@ def by_luck(chance: float, count: int) -> float:
     below, right = 0.0, -1
     while below < 0.975:
         right += 1
-        below += math.comb(count, right) * chance**right * (1 - chance) ** (count - right)
+        ways = math.lgamma(count + 1) - math.lgamma(right + 1) - math.lgamma(count - right + 1)
+        below += math.exp(ways + right * math.log(chance) + (count - right) * math.log1p(-chance))
     return right / count
 
 

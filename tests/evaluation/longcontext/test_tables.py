@@ -1,0 +1,68 @@
+"""Tables of what was measured: means, errors, chance and paired differences, against NumPy and closed forms."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from evaluation.longcontext import LongContextConfig
+from evaluation.longcontext.measuring import Cell
+from evaluation.longcontext.tables import Comparison, by_luck, make_tables, to_json
+
+LENGTHS, DEPTHS, SAMPLES = (64, 128), (0.0, 1.0), 10
+
+
+def cells(generator) -> list[Cell]:
+    return [
+        Cell("needle", measure, length, depth, (generator.random(SAMPLES) < 0.6).astype(float))
+        for measure in ("choice", "written", "unread")
+        for length in LENGTHS
+        for depth in DEPTHS
+    ]
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    config = LongContextConfig(task=("needle",), lengths=LENGTHS, depths=DEPTHS, samples=SAMPLES)
+    generator = np.random.default_rng(0)
+    subject = SimpleNamespace(max_length=64, place=Path("run"), step=3, config=SimpleNamespace(rope_base=1e4))
+    found = {name: cells(generator) for name in ("one", "two")}
+    return Comparison(config=config, source="documents", subjects=dict.fromkeys(found, subject), cells=found)
+
+
+def test_cells_rows_and_marks_are_those_of_the_values(comparison):
+    choice, written, _ = make_tables(comparison)
+    assert choice.columns == ("model", "depth", "64", "128")
+    rows = {row[:2]: row[2:] for row in choice.rows}
+    values = {(cell.length, cell.depth): cell.values for cell in comparison.cells["one"] if cell.measure == "choice"}
+    assert rows["one", "0"] == (f"{values[64, 0.0].mean():.3f}", f"{values[128, 0.0].mean():.3f}*")
+    both = np.concatenate([values[64, 0.0], values[64, 1.0]])
+    assert rows["one", "all"][0] == f"{both.mean():.3f} ± {both.std(ddof=1) / np.sqrt(20):.3f}"
+    assert ("two", "unread") in rows and ("two", "unread") not in {row[:2] for row in written.rows}
+    assert "chance is 0.250" in choice.caption and "*: longer than" in choice.caption
+
+
+def test_differences_are_paired_by_sample(comparison):
+    *_, differences = make_tables(comparison)
+    one, two = (comparison.values(name, "needle", "choice", 128, None) for name in ("one", "two"))
+    expected = f"{(two - one).mean():+.3f} ± {(two - one).std(ddof=1) / np.sqrt(20):.3f}"
+    assert differences.rows[0] == ("needle, choice", "two", differences.rows[0][2], expected)
+    assert len(differences.rows) == 2
+
+
+def test_json_has_every_value(comparison):
+    content = to_json(comparison)
+    assert [model["name"] for model in content["models"]] == ["one", "two"] and content["chance"] == 0.25
+    for model in content["models"]:
+        given = comparison.cells[model["name"]]
+        assert [cell["values"] for cell in model["cells"]] == [cell.values.tolist() for cell in given]
+        assert model["trained_length"] == 64 and model["rope_base"] == 1e4
+
+
+@pytest.mark.parametrize(("chance", "count"), [(0.25, 20), (0.5, 7), (0.1, 100), (0.25, 3000)])
+def test_luck_ends_where_guessers_rarely_go(chance, count):
+    rights = np.random.default_rng(0).binomial(count, chance, 200_000) / count
+    most = by_luck(chance, count)
+    assert np.mean(rights > most) <= 0.026
+    assert np.mean(rights > most - 1 / count) > 0.024
