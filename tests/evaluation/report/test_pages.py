@@ -4,6 +4,7 @@ import html
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -113,6 +114,11 @@ def test_pages_are_whole_and_silent_on_a_phone_and_nothing_in_them_acts(inspect,
     for page in (run, vocabulary):
         check_page(page)
         assert brightness(page["back"]) > 0.9
+
+
+def test_pages_are_xml_too(pages):
+    for page in pages:
+        ElementTree.fromstring(page.partition("\n")[2])
 
 
 def test_pages_are_dark_where_the_reader_likes_it_dark(inspect, pages):
