@@ -58,7 +58,7 @@ def make_documents(
         return make_item("documents", length, depth, haystack.begin, pieces, before, question)
     raise EvaluationError(
         f"lengths must have room for {count} documents under their titles, got {length:,}; take longer ones, fewer "
-        "--choices or fewer --documents"
+        "--choices or --documents-per-question"
     )
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evaluation.longcontext.tables import MEASURES, Comparison, make_tables
-from tokenizer.measures.drawing import COLOURS, draw
+from evaluation.uncertainty import accuracy_error
+from tokenizer.measures.drawing import COLOURS, INK, draw, label_number
 from tokenizer.measures.page import Section, Table, write_page
-from tokenizer.measures.plots import plot_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,20 +50,31 @@ def write_longcontext_page(path: Path, comparison: Comparison) -> None:
 
 
 def _over_length(comparison: Comparison, task: str, measure: str) -> str:
-    lengths = sorted(comparison.config.lengths)
-    series = {
-        name: (
-            np.array(lengths, float),
-            np.array([comparison.values(name, task, measure, length, None).mean() for length in lengths]),
-        )
-        for name in comparison.subjects
-    }
-    chance = comparison.chance(measure)
-    if chance:
-        series["chance"] = (np.array(lengths, float), np.full(len(lengths), chance))
-    label = "share right" if measure in ("choice", "written") else "nats a token"
+    """Means with standard errors; hollow marks are beyond the length that a model was trained on."""
+    lengths, names = sorted(comparison.config.lengths), list(comparison.subjects)
+    is_share, chance = measure in ("choice", "written"), comparison.chance(measure)
+
+    def paint(axes: "Axes") -> None:
+        places = np.arange(len(lengths))
+        for index, name in enumerate(names):
+            found = [comparison.values(name, task, measure, length, None) for length in lengths]
+            means, errors = [one.mean() for one in found], [accuracy_error(one) or 0.0 for one in found]
+            colour = COLOURS[index % len(COLOURS)]
+            # Beside each other, so that error bars are told apart.
+            at = places + 0.06 * (index - (len(names) - 1) / 2)
+            axes.errorbar(at, means, errors, color=colour, linewidth=1.6, elinewidth=1.0)
+            filled = [colour if one <= comparison.subjects[name].max_length else "none" for one in lengths]
+            axes.scatter(at, means, s=20, facecolors=filled, edgecolors=colour, zorder=3)
+        if chance is not None:
+            axes.axhline(chance, color=INK, linewidth=1.0, linestyle="--")
+        axes.set_xticks(places, [f"{length:,}" for length in lengths])
+        axes.yaxis.set_major_formatter(label_number)
+        if is_share:
+            axes.set_ylim(-0.04, 1.04)
+
+    label = ("share right" if is_share else "nats a token") + (", dashed: chance" if chance else "")
     title = f"{MEASURES[task, measure].split(',')[0]}: {measure}"
-    return plot_lines(title, series, x_label="tokens of context", y_label=label, log="x", marks=True)
+    return draw(title, paint, names=names, x_label="tokens of context", y_label=label)
 
 
 def _map(comparison: Comparison, name: str, task: str, measure: str) -> str:

@@ -36,7 +36,7 @@ class LongContextConfig:
     """How the needle is written: amber_falcon = 48213, or The secret number of amber falcon is 48213."""
     digits: int = 5
     """Digits of the numbers that needle and keys ask for."""
-    documents: int = 8
+    documents_per_question: int = 8
     """Most documents of a question in the task documents: a context has one for each 64 of its tokens, but as many as
     there are choices."""
     questions: Literal["lines", "definitions"] = "lines"
@@ -56,16 +56,22 @@ class LongContextConfig:
             _require(length >= 16, "lengths", "16 tokens or more", length, "512,1024,2048 are three")
         for depth in self.depths:
             _require(0 <= depth <= 1, "depths", "from 0 (beginning) to 1 (end)", depth, "0,0.5,1 are three")
-        for name, least in (("samples", 1), ("choices", 2), ("digits", 2), ("documents", 2), ("passage", 4)):
+        for name, least in (
+            ("samples", 1),
+            ("choices", 2),
+            ("digits", 2),
+            ("documents_per_question", 2),
+            ("passage", 4),
+        ):
             value = getattr(self, name)
-            _require(value >= least, name, f"{least} or more", value, f"set --{name}")
+            _require(value >= least, name, f"{least} or more", value, f"set --{name.replace('_', '-')}")
         _require(self.digits <= 12, "digits", "12 or fewer", self.digits, "set --digits")
         most = 9 * 10 ** (self.digits - 1)
         _require(self.choices <= most, "choices", f"at most {most:,}", self.choices, "set --choices or more --digits")
 
     def num_documents(self, length: int) -> int:
         """Documents of a question in a context."""
-        return max(self.choices, min(self.documents, length // TOKENS_PER_DOCUMENT))
+        return max(self.choices, min(self.documents_per_question, length // TOKENS_PER_DOCUMENT))
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ def make(kind, haystack, length, depth, sample, **settings):
         return make_needle(haystack, config, length, depth, sample)
     if kind == "keys":
         return make_keys(haystack, LongContextConfig(**settings), length, depth, sample)
-    config = LongContextConfig(questions=kind, documents=4, **settings)
+    config = LongContextConfig(questions=kind, documents_per_question=4, **settings)
     return make_documents(haystack, Facts(haystack, kind), config, max(length, SHORTEST_OF_DOCUMENTS), depth, sample)
 
 
@@ -130,7 +130,7 @@ def test_keys_are_lines_of_json_and_one_of_them_is_asked_for(haystack):
 @pytest.mark.parametrize("questions", ["lines", "definitions"])
 def test_the_document_of_the_question_holds_the_answer_at_its_place(haystack, questions):
     for length, depth, sample in [(400, 0.0, 0), (400, 1.0, 1), (640, 0.5, 0), (640, 1.0, 3)]:
-        config = LongContextConfig(questions=questions, choices=3, documents=length // 100)
+        config = LongContextConfig(questions=questions, choices=3, documents_per_question=length // 100)
         item = make_documents(haystack, Facts(haystack, questions), config, length, depth, sample)
         context, question, _ = texts(haystack, item)
         parts = re.split(r"Document: (\S+)\n", context)

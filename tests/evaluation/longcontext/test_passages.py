@@ -13,6 +13,7 @@ def test_a_repetition_differs_from_its_control_in_the_first_passage_alone(haysta
     config = LongContextConfig(passage=20)
     for length, sample in [(41, 0), (64, 1), (333, 2)]:
         made = make_repetition(haystack, config, length, depth, sample)
+        assert made.control is not None
         assert len(made.ids) == len(made.control) == length and made.ids[0] == haystack.begin
         first = 1 + round(depth * (length - 41))
         differs = np.flatnonzero(made.ids != made.control)

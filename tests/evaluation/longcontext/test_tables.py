@@ -1,14 +1,16 @@
 """Tables of what was measured: means, errors, chance and paired differences, against NumPy and closed forms."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import tokenizer as tokenizers
 from evaluation.longcontext import LongContextConfig
 from evaluation.longcontext.measuring import Cell
 from evaluation.longcontext.tables import Comparison, by_luck, make_tables, to_json
+from evaluation.subject import Subject
+from model import LlamaConfig
 
 LENGTHS, DEPTHS, SAMPLES = (64, 128), (0.0, 1.0), 10
 
@@ -26,7 +28,8 @@ def cells(generator) -> list[Cell]:
 def comparison() -> Comparison:
     config = LongContextConfig(task=("needle",), lengths=LENGTHS, depths=DEPTHS, samples=SAMPLES)
     generator = np.random.default_rng(0)
-    subject = SimpleNamespace(max_length=64, place=Path("run"), step=3, config=SimpleNamespace(rope_base=1e4))
+    trained = tokenizers.Tokenizer(np.zeros((0, 2)), ["<eod>"])
+    subject = Subject({}, LlamaConfig(rope_base=1e4), trained, 64, Path("run"), 3)
     found = {name: cells(generator) for name in ("one", "two")}
     return Comparison(config=config, source="documents", subjects=dict.fromkeys(found, subject), cells=found)
 
