@@ -17,7 +17,6 @@ runs/. More seeds (--seeds), arms and contexts may be added later; other sizes n
 
 import argparse
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -25,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.decomposition.arms import arms_of
-from benchmarks.decomposition.jobs import ROOT
 from benchmarks.decomposition.scales import SCALES, Scale
 from tokenizer.options import OptionParser, run_command
 
@@ -61,7 +59,9 @@ def make_parser() -> OptionParser:
         "--contexts", type=int, nargs="+", metavar="N", help="longest rows (default 2048; full 2048 4096)"
     )
     parser.add_argument("--arms", nargs="+", default=[], metavar="NAME", help="these alone (default all of the size)")
-    parser.add_argument("--tokens", type=float, metavar="N", help="of a run (default 2^20; quick 2^17, full 2^22)")
+    parser.add_argument(
+        "--tokens", type=float, metavar="N", help="of a run (default 917504; quick 131072, full 4194304)"
+    )
     parser.add_argument("--tokens-per-step", type=int, metavar="N", help="(default 4096; quick 2048, full 8192)")
     parser.add_argument("--vocab-size", type=int, metavar="N", help="of the tokenizer (default 4096; quick 2048)")
     parser.add_argument(
@@ -80,20 +80,24 @@ def run(options: argparse.Namespace) -> int:
     """All that is not done, then the report."""
     from benchmarks.decomposition.documents import make_data
     from benchmarks.decomposition.jobs import base_config, hot_jobs, main_jobs, trial_jobs
+    from benchmarks.decomposition.publishing import note_command, write_results
+    from benchmarks.decomposition.rates import chosen_rates
     from benchmarks.decomposition.running import lock, run_jobs
     from tokenizer import show_progress
-    from tokenizer.output import check_writable
+    from tokenizer.output import check_writable, write_file
 
     output: Path = options.output.absolute()
     scale = choose_scale(options, output)
     if options.report:
-        return write_report(scale, output, options.document)
+        write_results(scale, output, options.document)
+        return 0
     sources = read_sources(options.data, has_data=(output / "stores").exists())
     check_writable(output)
     with lock(output):
-        _write(output / PLAN, json.dumps(asdict(scale), indent=1) + "\n")
+        write_file(output / PLAN, (json.dumps(asdict(scale), indent=1) + "\n").encode())
+        note_command(output)
         # JSON is YAML.
-        _write(output / "base.yaml", json.dumps(base_config(scale), indent=1) + "\n")
+        write_file(output / "base.yaml", (json.dumps(base_config(scale), indent=1) + "\n").encode())
         with show_progress() as progress:
             make_data(output, sources, scale, progress)
 
@@ -101,9 +105,10 @@ def run(options: argparse.Namespace) -> int:
             print(line, file=sys.stderr, flush=True)
 
         run_jobs(list(trial_jobs(scale)), scale, output, tell)
-        run_jobs(list(main_jobs(scale, chosen_rates(scale, output))), scale, output, tell)
+        run_jobs(list(main_jobs(scale, chosen_rates(scale, output).chosen)), scale, output, tell)
         run_jobs(list(hot_jobs(scale)), scale, output, tell)
-    return write_report(scale, output, options.document)
+    write_results(scale, output, options.document)
+    return 0
 
 
 def choose_scale(options: argparse.Namespace, output: Path) -> Scale:
@@ -185,73 +190,6 @@ def read_sources(words: Sequence[str], *, has_data: bool):
     if found["store"] and (found["train"] or len(found["store"]) > 1):
         raise PlanError("--data must be documents or one store, got both; leave out train= or store=")
     return Sources(tuple(found["train"]), tuple(found["eval"]), *found["store"])
-
-
-def chosen_rates(scale: Scale, output: Path) -> dict:
-    """The learning rate of each (setting, arm), where short runs have chosen one."""
-    from benchmarks.decomposition.jobs import trial_jobs
-    from benchmarks.decomposition.running import choose_rate
-
-    trials: dict = {}
-    for job in trial_jobs(scale):
-        trials.setdefault((job.setting, job.arm.name), []).append(job)
-    return {key: choose_rate(jobs, output) for key, jobs in trials.items()}
-
-
-def write_report(scale: Scale, output: Path, document: Path | None) -> int:
-    """results.json, report.md, plots/ and commands.md from what is done."""
-    from benchmarks.decomposition.jobs import hot_jobs, main_jobs, trial_jobs
-    from benchmarks.decomposition.plots import write_plots
-    from benchmarks.decomposition.results import as_json, gather
-    from benchmarks.decomposition.running import commands_of
-    from benchmarks.decomposition.tables import report
-    from tokenizer import Tokenizer
-
-    jobs, hot = list(main_jobs(scale, chosen_rates(scale, output))), list(hot_jobs(scale))
-    vocab_size = Tokenizer.load(output / "tokenizer").vocab_size
-    results = gather(scale, jobs, hot, output, vocab_size)
-    command = " ".join(["python -m benchmarks.reproduce_decomposition", *sys.argv[1:]])
-    text = report(scale, results, command)
-    lines = [
-        f"- {job.title}: " + "; ".join(f"`{show_command(each)}`" for each in commands_of(job, scale, output))
-        for job in [*trial_jobs(scale), *jobs, *hot]
-    ]
-    _write(output / "results.json", json.dumps(as_json(scale, results), indent=1) + "\n")
-    _write(output / "report.md", text)
-    _write(output / "commands.md", "\n".join(lines) + "\n")
-    plots = [path for result in results for path in write_plots(result, output / "plots")]
-    if document is not None:
-        publish(document, scale, text, plots)
-    print(text, end="")
-    print(f"\nwrote {output}/: results.json report.md commands.md plots/ ({len(plots)}, each as .svg and .png)")
-    return 0
-
-
-def publish(document: Path, scale: Scale, text: str, plots: Sequence[Path]) -> None:
-    """Put the report into a part of a document, and the plots into a folder beside it."""
-    from benchmarks.document import write_part
-
-    folder = document.with_suffix("")
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in plots:
-        _write(folder / path.name, path.read_text(encoding="utf-8"))
-    pictures = [f"![{path.stem}]({folder.name}/{path.name})" for path in plots]
-    # One title is that of the document.
-    body = text.partition("\n")[2].replace("\n## ", "\n### ").strip()
-    write_part(document, f"{scale.name} sizes", "\n\n".join([f"## At {scale.name} sizes", body, *pictures]))
-
-
-def show_command(words: Sequence[str]) -> str:
-    """A command as it is typed in the root of the repository."""
-    shown = [word.replace(f"{ROOT}/", "").replace(f"{Path.cwd()}/", "") for word in words]
-    return shlex.join(["python", *shown[1:]])
-
-
-def _write(path: Path, text: str) -> None:
-    from tokenizer.output import write_file
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, text.encode())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

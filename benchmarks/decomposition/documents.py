@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.decomposition.scales import SHORT, Scale, Setting
+from dataservice.errors import DataError
 from tokenizer import Progress, Tokenizer
 from tokenizer.corpus import CorpusConfig, Document, is_held_out, list_shards, read_shard
 from tokenizer.output import write_file
@@ -54,7 +55,7 @@ def haystack_path(folder: Path) -> Path:
 def make_data(folder: Path, sources: Sources, scale: Scale, progress: Progress) -> None:
     """Make what is missing: DIR/tokenizer, DIR/stores/*, DIR/held_out/*.
 
-    Raises the errors of corpora, tokenizers and stores; ValueError where there are no documents for a setting.
+    Raises the errors of corpora, tokenizers and stores; DataError where there are no documents for a setting.
     """
     wanted = [setting for setting in scale.settings if not _is_made(folder, setting)]
     if not wanted:
@@ -214,4 +215,4 @@ def _write_held_out(path: Path, sequences: list[np.ndarray]) -> None:
 
 def _require(count: int, what: str) -> None:
     if not count:
-        raise ValueError(f"documents must be enough for {what}, got none that are short enough; name more with --data")
+        raise DataError(f"documents must be enough for {what}, got none that are short enough; name more with --data")

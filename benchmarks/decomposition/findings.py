@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
     time_ratio: float
     """The same of time."""
     gain: float = math.nan
-    """Nats per token by which a passage is easier when it stood in the context before; at the whole context."""
+    """Nats per token by which a passage is easier when it stood in the context before; at half of the context."""
     answered: float = math.nan
     """Share of questions about one of several documents in the context whose right answer is the likeliest."""
 

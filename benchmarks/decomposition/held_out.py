@@ -15,6 +15,8 @@ import argparse
 import json
 import math
 import shutil
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,10 @@ import numpy as np
 
 from benchmarks.decomposition.documents import read_held_out
 
-__all__ = ["RESULTS", "is_evaluated", "position_sums", "read_results"]
+__all__ = ["RESULTS", "is_evaluated", "longest_seen", "position_sums", "read_results"]
 
 RESULTS = "held_out.jsonl"
+LEAST_SHARE = 50
 
 
 def position_sums(nll: list[np.ndarray]) -> list[list[float]]:
@@ -58,17 +61,28 @@ def is_evaluated(run: Path, last_step: int) -> bool:
     return any(row["step"] == last_step for row in read_results(run))
 
 
+def longest_seen(lengths: Sequence[int]) -> int:
+    """Tokens of the longest rows of which a run has learnt: of those at least one in LEAST_SHARE of its steps.
+
+    lengths: of the rows of each step. Of lengths that a run may have, some have no rows, or a handful.
+    """
+    return max(length for length, steps in Counter(lengths).items() if LEAST_SHARE * steps >= len(lengths))
+
+
 def evaluate_run(run: Path, sequences: list[np.ndarray], window: int) -> None:
-    """Score what is missing, in the order of steps."""
+    """Score what is missing, in the order of steps, in windows of the longest rows seen but at most `window`."""
     from tokenizer import show_progress
     from training.checkpoint_folder import checkpoint_folder, committed_steps
     from training.config import load_config
     from training.devices import keep_large_buffers, use_compilation_cache
+    from training.metrics import read_rows
     from training.run import Run
 
     keep_large_buffers()
     use_compilation_cache()
     place = checkpoint_folder(Run(run), load_config([str(run / "config.yaml")]).train)
+    seen = [row["length"] for row in read_rows(run / "metrics.jsonl") if "length" in row]
+    window = min(window, longest_seen(seen))
     rows = read_results(run)
     steps = [step for step in committed_steps(place) if step not in {row["step"] for row in rows}]
     with show_progress() as progress:
@@ -107,7 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="folder of the run")
     parser.add_argument("--sequences", type=Path, required=True, help="held-out sequences, .npz")
-    parser.add_argument("--window", type=int, required=True, help="tokens that the model sees at once")
+    parser.add_argument("--window", type=int, required=True, help="most tokens that the model sees at once")
     options = parser.parse_args()
     evaluate_run(options.run, read_held_out(options.sequences), options.window)
 

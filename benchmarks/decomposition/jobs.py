@@ -117,11 +117,14 @@ def evaluation_command(job: Job, output: Path) -> list[str]:
 
 
 def retrieval_command(job: Job, scale: Scale, output: Path) -> list[str]:
-    """What asks the final model of distant context, at the whole context of the setting for every arm."""
+    """What asks the final model of distant context, at half of that of the setting.
+
+    Of documents that fit into a row of the context, decomposed rows have half of it at most.
+    """
     options = {
         "on": haystack_path(output),
         "task": ",".join(scale.retrieval_tasks),
-        "lengths": job.setting.context,
+        "lengths": job.setting.context // 2,
         "depths": "0,0.5,1",
         "samples": scale.retrieval_samples,
         "json": job.folder(output) / RETRIEVAL,

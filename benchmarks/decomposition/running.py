@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.decomposition.held_out import is_evaluated, read_results
+from benchmarks.decomposition.held_out import is_evaluated
 from benchmarks.decomposition.jobs import RETRIEVAL, ROOT, Job, evaluation_command, retrieval_command, train_command
 from benchmarks.decomposition.scales import Scale
 from training.exits import EXIT_DIVERGED
 from training.run import Run
 
-__all__ = ["DIVERGED", "ArmFailedError", "choose_rate", "commands_of", "is_done", "lock", "run_jobs"]
+__all__ = ["DIVERGED", "ArmFailedError", "commands_of", "is_done", "lock", "run_jobs"]
 
 DIVERGED = "diverged.json"
 """In the folder of a run that ended because its loss was not finite."""
@@ -72,16 +72,6 @@ def commands_of(job: Job, scale: Scale, output: Path) -> list[list[str]]:
     """The commands of a run, in their order; a short run is not asked of long contexts."""
     commands = [train_command(job, scale, output), evaluation_command(job, output)]
     return commands if job.short else [*commands, retrieval_command(job, scale, output)]
-
-
-def choose_rate(trials: Sequence[Job], output: Path) -> float:
-    """The learning rate whose short run ends with the lowest held-out loss."""
-    losses = {}
-    for job in trials:
-        rows = read_results(job.folder(output))
-        if rows and rows[-1]["loss"] is not None:
-            losses[job.learning_rate] = rows[-1]["loss"]
-    return min(losses, key=losses.__getitem__) if losses else min(job.learning_rate for job in trials)
 
 
 @contextmanager

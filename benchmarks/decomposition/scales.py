@@ -45,7 +45,7 @@ class Scale:
     hot_arms: tuple[str, ...] = ()
     """Arms that are also trained at HOT times the learning rate without clipping, in the first setting."""
     retrieval_tasks: tuple[str, ...] = ("repetition",)
-    """Tasks of `python -m evaluation longcontext` that the final models are given at the whole context."""
+    """Tasks of `python -m evaluation longcontext` that the final models are given at half of the context."""
     retrieval_samples: int = 8
     """Of each task and depth."""
     evaluations: int = 8
@@ -104,7 +104,7 @@ DEFAULT = Scale(
     name="default",
     model=_SMALL,
     vocab_size=4096,
-    tokens=2**20,
+    tokens=7 * 2**17,
     tokens_per_step=4096,
     held_out_tokens=2**16,
     contexts=(2048,),

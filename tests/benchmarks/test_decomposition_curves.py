@@ -13,7 +13,7 @@ from benchmarks.decomposition.curves import (
     reach,
     read_retrieval,
 )
-from benchmarks.decomposition.held_out import position_sums
+from benchmarks.decomposition.held_out import longest_seen, position_sums
 
 SHORT, LONG = Shape(64, False), Shape(256, False)
 
@@ -81,3 +81,9 @@ def test_long_context_measures_are_means_over_depths(tmp_path):
     assert read_retrieval(path) == {}
     path.write_text(json.dumps({"models": [{"cells": cells}]}), encoding="utf-8")
     assert read_retrieval(path) == {"repetition gain": 3.0}
+
+
+def test_rows_that_were_hardly_seen_do_not_make_the_window():
+    assert longest_seen([64] * 30 + [128] * 70) == 128
+    assert longest_seen([64] * 99 + [256]) == 64
+    assert longest_seen([64] * 49 + [256]) == 256
