@@ -59,8 +59,8 @@ _HELD_OUT = (
 )
 _TARGET_NOTE = (
     "Tokens and time to the first run's end: where a run first reaches what the first one has at its last evaluation, "
-    "on a straight line between evaluations; x is their share of what the first one took in all. Times compare on the "
-    "same machine alone."
+    "on a straight line between evaluations; in brackets, their share of what the first one took in all. Times compare "
+    "on the same machine alone."
 )
 
 
@@ -86,8 +86,8 @@ def first_reach(x: np.ndarray, y: np.ndarray, target: float) -> float | None:
 
 
 def _table(records: Sequence[RunRecord], key: str, label: str) -> Table:
-    columns = ("run", "steps", "tokens", "time", label, "less than the first", "bits per byte")
-    columns += ("tokens to the first's end", "x", "time to the first's end", "x", "tokens / s")
+    columns = ("run", label, "less than the first", "tokens to the first's end", "time to the first's end")
+    columns += ("bits per byte", "steps", "tokens", "time", "tokens / s")
     return Table(columns=columns, rows=[_row(record, records[0], key) for record in records])
 
 
@@ -97,19 +97,18 @@ def _row(record: RunRecord, first: RunRecord, key: str) -> tuple[Cell, ...]:
     reach = Reach(None, None) if target is None else reach_of(record, key, target)
     # All that the first one took up to its last evaluation.
     whole = first.evaluations[-1] if first.evaluations else {"tokens": 0, "seconds": 0}
-    bits = _final(record, "held_out_bits_per_byte")
+    tokens = None if reach.tokens is None else f"{reach.tokens:,.0f}"
+    seconds = None if reach.seconds is None else text_of_time(reach.seconds)
     return (
         record.name,
+        _digits(final),
+        None if final is None or target is None or record is first else f"{target - final:+.4f}",
+        _with_ratio(tokens, reach.tokens, whole["tokens"]),
+        _with_ratio(seconds, reach.seconds, whole["seconds"]),
+        _digits(_final(record, "held_out_bits_per_byte")),
         last.get("step"),
         last.get("tokens"),
         text_of_time(last["seconds"]) if last else None,
-        _digits(final),
-        None if final is None or target is None else f"{target - final:+.4f}",
-        _digits(bits),
-        None if reach.tokens is None else round(reach.tokens),
-        _ratio(reach.tokens, whole["tokens"]),
-        None if reach.seconds is None else text_of_time(reach.seconds),
-        _ratio(reach.seconds, whole["seconds"]),
         round(last["tokens"] / last["seconds"]) if last.get("seconds") else None,
     )
 
@@ -122,8 +121,8 @@ def _digits(value: float | None) -> str | None:
     return None if value is None else f"{value:.4f}"
 
 
-def _ratio(value: float | None, whole: float) -> str | None:
-    return None if value is None or not whole else f"{value / whole:.2f}x"
+def _with_ratio(shown: str | None, value: float | None, whole: float) -> str | None:
+    return shown if value is None or not whole else f"{shown} ({value / whole:.2f}x)"
 
 
 def _curves(records: Sequence[RunRecord], key: str, label: str) -> list[str]:

@@ -1,5 +1,7 @@
 """The page of a run, of a tokenizer, or of several of them compared."""
 
+import dataclasses
+
 from evaluation.report.comparison import comparison_sections
 from evaluation.report.places import Subjects
 from evaluation.report.run_record import RunRecord
@@ -38,12 +40,17 @@ def make_report(subjects: Subjects) -> list[Section]:
 
 
 def _run_sections(run: RunRecord, prefix: str, *, is_whole: bool) -> list[Section]:
-    sections = [overview_section(run, prefix)]
-    if not run.steps:
-        return sections + settings_sections(run, prefix)
-    if not is_whole:
-        return [*sections, *filter(None, [curriculum_section(run, prefix)])]
-    found = (loss_section, held_out_section, curriculum_section, speed_section)
-    sections += [section for make in found if (section := make(run, prefix))]
+    """Sections of a run; of one among several, links lead to the first."""
+    first, *others = _all_sections(run, prefix) if is_whole else _brief_sections(run, prefix)
+    return [first, *(dataclasses.replace(section, is_linked=not prefix) for section in others)]
+
+
+def _all_sections(run: RunRecord, prefix: str) -> list[Section]:
+    ahead = (overview_section, loss_section, held_out_section, curriculum_section, speed_section)
+    sections = [section for make in ahead if (section := make(run, prefix))]
     rest = (event_sections, sample_sections, settings_sections)
     return sections + [section for make in rest for section in make(run, prefix)]
+
+
+def _brief_sections(run: RunRecord, prefix: str) -> list[Section]:
+    return [overview_section(run, prefix), *filter(None, [curriculum_section(run, prefix)])]

@@ -58,8 +58,10 @@ def settings_sections(record: RunRecord, prefix: str) -> list[Section]:
 _MEMORY = ("device_memory_mib", "process_memory_mib")
 
 
-def loss_section(record: RunRecord, prefix: str) -> Section:
-    """Loss over tokens and over time, and that of training by length."""
+def loss_section(record: RunRecord, prefix: str) -> Section | None:
+    """Loss over tokens and over time, and that of training by length; None where no step was logged."""
+    if not record.steps:
+        return None
     clock = choose_clock(record.last.get("seconds", 0.0))
     by_tokens, by_time = _losses(record, "tokens", 1.0), _losses(record, "seconds", clock.seconds)
     lengths = {name: points(_of(record.steps, name), "tokens", "loss") for name in record.buckets}
@@ -123,7 +125,9 @@ def losses_by_position(row: Row) -> Curve:
 
 
 def event_sections(record: RunRecord, prefix: str) -> list[Section]:
-    """Steps that spiked or were skipped, and how the optimizer went."""
+    """Steps that spiked or were skipped, and how the optimizer went; nothing where no step was logged."""
+    if not record.steps:
+        return []
     names = (("gradient_norm", "Gradient norm"), ("learning_rate", "Learning rate"))
     curves = {title: {title.lower(): points(record.steps, "step", name)} for name, title in names}
     plots = [plot_curves(title, series, "step", "") for title, series in curves.items()]

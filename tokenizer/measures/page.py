@@ -87,6 +87,8 @@ class Section:
     texts: Sequence[str] = ()
     """Shown as they are, line by line."""
     widget: Widget | None = None
+    is_linked: bool = True
+    """Whether the links at the head of a page of many sections lead to it."""
 
 
 def write_page(path: str | Path, title: str, sections: Sequence[Section]) -> None:
@@ -98,13 +100,15 @@ def make_page(title: str, sections: Sequence[Section]) -> str:
     """Make the page's text: HTML that is XML too, the same for the same content."""
     widgets = [section.widget for section in sections if section.widget]
     body = [f"<h1>{_escape(title)}</h1>"]
-    if len(sections) >= MANY_SECTIONS:
-        links = (f'<a href="#section{at}">{_escape(section.title)}</a>' for at, section in enumerate(sections))
+    is_long = len(sections) >= MANY_SECTIONS
+    ids = {at: f"section{at}" for at, section in enumerate(sections) if is_long and section.is_linked}
+    if ids:
+        links = (f'<a href="#{name}">{_escape(sections[at].title)}</a>' for at, name in ids.items())
         body.append("<nav>" + "\n".join(links) + "</nav>")
     num_plots = 0
     for at, section in enumerate(sections):
-        name = f' id="section{at}"' if len(sections) >= MANY_SECTIONS else ""
-        body += [f"<section{name}>", *_content(section, num_plots), "</section>"]
+        head = f'<section id="{ids[at]}">' if at in ids else "<section>"
+        body += [head, *_content(section, num_plots), "</section>"]
         num_plots += len(section.plots)
     for widget in widgets:
         body += [_data(name, content) for name, content in widget.data.items()]
