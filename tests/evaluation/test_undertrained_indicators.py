@@ -83,7 +83,10 @@ def test_unused_tokens_are_those_listed_or_reserved_or_rows_above(tokenizer):
 
 
 def test_round_trips_are_those_of_one_token_at_a_time(tokenizer):
-    for one in (tokenizer, Tokenizer(tokenizer.pairs, ["<eod>"], ids=np.random.default_rng(0).permutation(280))):
+    shuffled = Tokenizer(tokenizer.pairs, ["<eod>"], ids=np.random.default_rng(0).permutation(280))
+    # It has U+FFFD, as which parts of characters are shown.
+    replacing = Tokenizer(np.array([[0xEF, 0xBF], [256, 0xBD]]), ["<eod>"])
+    for one in (tokenizer, shuffled, replacing):
         expected = [one.encode(one.decode([number])) == [number] for number in range(one.vocab_size)]
         for number in one.special_tokens.values():
             assert not expected[number]
