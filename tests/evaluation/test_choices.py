@@ -44,7 +44,7 @@ def test_context_and_choices_are_tokenised_together(merged):
 
 @pytest.mark.parametrize("context", ["", "abc ab", "ab ", "é", "é\n ab"])
 def test_choices_are_scored_after_the_same_tokens_with_all_of_their_own_text(merged, context):
-    choices = ["c", "bc ab", "ééé"]
+    choices = [" c", "c", "bc ab", "ééé"]
     (found,) = encode_continuations(merged, [context], [choices], BEGIN, 99)
     before = {tuple(ids[: found.first + 1]) for ids in found.sequences}
     assert len(before) == 1 and found.cut == 0
