@@ -55,17 +55,17 @@ def interval_of(effects: Sequence[float], resolution: float) -> Interval:
     middle, count = mean(effects), len(effects)
     if count < 2:
         return Interval(middle, math.nan, -math.inf, math.inf)
-    from scipy.stats import t
+    from scipy.special import stdtrit  # scipy.stats takes a second to import
 
     deviation = stdev(effects)
-    half = float(t.ppf(1 - CHANCE, count - 1)) * max(deviation, resolution) / math.sqrt(count)
+    half = float(stdtrit(count - 1, 1 - CHANCE)) * max(deviation, resolution) / math.sqrt(count)
     return Interval(middle, deviation, middle - half, middle + half)
 
 
 def judge(effects: Sequence[float], bound: float, resolution: float) -> Verdict:
     """Whether effects, one a seed, are below the bound."""
-    if len(effects) > 1 and all(effect == math.inf for effect in effects):
-        return Verdict.FAILS
+    if len(effects) > 1 and len(set(effects)) == 1 and math.isinf(effects[0]):
+        return Verdict.FAILS if effects[0] > 0 else Verdict.HOLDS
     found = interval_of(effects, resolution)
     if found.high < bound:
         return Verdict.HOLDS

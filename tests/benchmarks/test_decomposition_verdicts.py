@@ -36,7 +36,7 @@ def test_seeds_that_agree_by_luck_have_the_resolution_as_their_deviation():
         ([-0.2, 0.1], 0, Verdict.UNSURE),
         ([-0.01, -0.01], 0, Verdict.UNSURE),
         ([-5.0], 0, Verdict.UNSURE),
-        ([0.3, 0.31], 0.33, Verdict.UNSURE),
+        ([0.31, 0.32], 0.33, Verdict.UNSURE),
         ([0.1, 0.11], 0.33, Verdict.HOLDS),
         ([math.inf, math.inf], 1, Verdict.FAILS),
         ([math.inf, 0.3], 1, Verdict.UNSURE),
