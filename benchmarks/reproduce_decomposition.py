@@ -60,7 +60,7 @@ def make_parser() -> OptionParser:
     )
     parser.add_argument("--arms", nargs="+", default=[], metavar="NAME", help="these alone (default all of the size)")
     parser.add_argument(
-        "--tokens", type=float, metavar="N", help="of a run (default 917504; quick 131072, full 4194304)"
+        "--tokens", type=float, metavar="N", help="of a run (default 917504; quick 131072, full 3145728)"
     )
     parser.add_argument("--tokens-per-step", type=int, metavar="N", help="(default 4096; quick 2048, full 8192)")
     parser.add_argument("--vocab-size", type=int, metavar="N", help="of the tokenizer (default 4096; quick 2048)")

@@ -118,7 +118,7 @@ FULL = replace(
     DEFAULT,
     name="full",
     model=_SMALL | {"rope_base": 100_000},
-    tokens=2**22,
+    tokens=3 * 2**20,
     tokens_per_step=8192,
     held_out_tokens=2**17,
     contexts=(2048, 4096),
