@@ -151,6 +151,18 @@ def test_the_document_of_the_question_holds_the_answer_at_its_place(haystack, qu
         assert max(map(len, map(haystack.encode, contents))) < length
 
 
+@pytest.mark.parametrize("questions", ["lines", "definitions"])
+def test_what_several_documents_say_is_not_asked_for(tokenizer, documents, questions):
+    """Half of these are copies of the others under another title."""
+    copies = [document._replace(path=f"copies/{document.path.split('/')[-1]}") for document in documents[:4]]
+    haystack = Haystack(tokenizer, [*documents[:4], *copies], 0)
+    config = LongContextConfig(questions=questions, documents_per_question=4)
+    for sample in range(20):
+        item = make_documents(haystack, Facts(haystack, questions), config, 600, 0.5, sample)
+        context, _, choices = texts(haystack, item)
+        assert [context.count(choice) for choice in choices] == [1] * 4
+
+
 def test_what_does_not_fit_is_told_in_a_line(haystack, tokenizer):
     with pytest.raises(EvaluationError, match=r"lengths must be .* tokens or more for a needle.*got 16"):
         make_needle(haystack, LongContextConfig(), 16, 0.5, 0)

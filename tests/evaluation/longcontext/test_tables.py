@@ -17,7 +17,7 @@ LENGTHS, DEPTHS, SAMPLES = (64, 128), (0.0, 1.0), 10
 
 def cells(generator) -> list[Cell]:
     return [
-        Cell("needle", measure, length, depth, (generator.random(SAMPLES) < 0.6).astype(float))
+        Cell("needle", measure, length, depth, generator.random(SAMPLES))
         for measure in ("choice", "written", "unread")
         for length in LENGTHS
         for depth in DEPTHS
