@@ -27,6 +27,8 @@ AWKWARD = (
     "</script><!-- &amp; ]]> \\u003c \x00 \x7f",
     "http://a/b//c/*d*/ //\n/ \t\n \n\t x",
 )
+# Of few letters, so that merges compete and cross what patterns cut.
+ALPHABETS = ("ab", "aabc", "'s\u017fx ", "'tTlLl", "\n\r a", "12a ", "AaB\u0301b", "/.a\n", "\u00e9\u4e1ca")
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +45,14 @@ def texts() -> list[str]:
     def draw() -> str:
         return rng.choice(named) if rng.random() < 0.6 else chr(rng.choice(rng.choice(by_class)))
 
-    return [*AWKWARD, *("".join(draw() for _ in range(rng.randint(1, 40))) for _ in range(600))]
+    crowded = ("".join(rng.choices(letters, k=rng.randint(1, 60))) for letters in ALPHABETS for _ in range(40))
+    return [*AWKWARD, *crowded, *("".join(draw() for _ in range(rng.randint(1, 40))) for _ in range(400))]
 
 
 @pytest.fixture(scope="module")
 def by_pattern(texts) -> dict[str, Tokenizer]:
     documents = [(text * 2, f"r{number % 5}", f"l{number % 3}") for number, text in enumerate(texts)]
-    made = {pattern: tokenizers.train(documents, vocab_size=500, pattern=pattern) for pattern in PATTERNS[:-1]}
+    made = {pattern: tokenizers.train(documents, vocab_size=700, pattern=pattern) for pattern in PATTERNS[:-1]}
     last = made["gpt2"]
     made["digits"] = Tokenizer(last.pairs, (), GPT2_WITH_SINGLE_DIGITS)
     # An imported tokenizer numbers its tokens in an order of its own.
@@ -133,7 +136,12 @@ def test_every_named_pattern_has_one_for_the_page_and_others_are_left_out_with_a
 
 
 def test_what_would_make_a_page_too_large_is_left_out_with_a_reason(monkeypatch, by_pattern):
-    monkeypatch.setattr("evaluation.report.splitter.MOST_CHARACTERS", 3000)
-    widget, left_out = make_splitter({"a": by_pattern["gpt2"], "b": by_pattern["gpt4"]})
-    assert widget is not None and '"name": "a"' in widget.data["splitter-data"]
-    assert left_out == ["b is not among them: its merges would make the page larger than 5 MB."]
+    def stored(names: str) -> tuple[list[dict], list[str]]:
+        widget, left_out = make_splitter(dict.fromkeys(names, by_pattern["gpt2"]))
+        return json.loads(widget.data["splitter-data"])["tokenizers"] if widget else [], left_out
+
+    size = len(json.dumps(stored("a")[0][0]))
+    monkeypatch.setattr("evaluation.report.splitter.MOST_CHARACTERS", 2 * size)
+    kept, left_out = stored("abc")
+    assert [one["name"] for one in kept] == ["a", "b"]
+    assert left_out == ["c is not among them: its merges would make the page larger than 5 MB."]
