@@ -82,7 +82,8 @@ def run(options: argparse.Namespace) -> int:
     from benchmarks.decomposition.jobs import base_config, hot_jobs, main_jobs, trial_jobs
     from benchmarks.decomposition.publishing import note_command, write_results
     from benchmarks.decomposition.rates import chosen_rates
-    from benchmarks.decomposition.running import lock, run_jobs
+    from benchmarks.decomposition.running import run_jobs
+    from benchmarks.processes import lock
     from tokenizer import show_progress
     from tokenizer.output import check_writable, write_file
 
@@ -93,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     sources = read_sources(options.data, has_data=(output / "stores").exists())
     check_writable(output)
-    with lock(output):
+    with lock(output / "runs"):
         write_file(output / PLAN, (json.dumps(asdict(scale), indent=1) + "\n").encode())
         note_command(output)
         # JSON is YAML.
@@ -193,12 +194,12 @@ def read_sources(words: Sequence[str], *, has_data: bool):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    from benchmarks.decomposition.running import ArmFailedError
+    from benchmarks.processes import ProcessFailedError
     from dataservice.errors import DataError
     from tokenizer.errors import TokenizerError
     from training.errors import TrainingError
 
-    errors = (PlanError, ArmFailedError, TokenizerError, DataError, TrainingError)
+    errors = (PlanError, ProcessFailedError, TokenizerError, DataError, TrainingError)
     return run_command(make_parser(), arguments, errors=errors, interrupted="interrupted; run it again to go on")
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from benchmarks.decomposition.arms import BASELINE, MAIN, SINGLE
 from benchmarks.decomposition.scales import Setting
-from benchmarks.decomposition.verdicts import RESOLUTION, Interval, Verdict, interval_of, judge
+from benchmarks.verdicts import RESOLUTION, Interval, Verdict, interval_of, judge
 
 __all__ = ["FINDINGS", "Finding", "Measured", "Outcome", "judge_finding"]
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from benchmarks.decomposition.arms import Arm, arms_of, longest_row, settings_of_arm
 from benchmarks.decomposition.documents import haystack_path, held_out_path, store_path
 from benchmarks.decomposition.scales import HOT, SHORT, Scale, Setting
+from benchmarks.processes import ROOT
 
 __all__ = [
     "Job",
@@ -20,7 +21,6 @@ __all__ = [
     "trial_jobs",
 ]
 
-ROOT = Path(__file__).parents[2]
 BASE = "base.yaml"
 RETRIEVAL = "retrieval.json"
 """In the folder of a run: what `python -m evaluation longcontext` says."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.decomposition.jobs import ROOT, hot_jobs, main_jobs
+from benchmarks.decomposition.jobs import hot_jobs, main_jobs
 from benchmarks.decomposition.plots import write_plots
 from benchmarks.decomposition.rates import chosen_rates
 from benchmarks.decomposition.results import as_json, gather
@@ -14,6 +14,7 @@ from benchmarks.decomposition.running import commands_of
 from benchmarks.decomposition.scales import Scale
 from benchmarks.decomposition.tables import report
 from benchmarks.document import write_part
+from benchmarks.processes import ROOT
 from tokenizer import Tokenizer
 from tokenizer.output import write_file
 

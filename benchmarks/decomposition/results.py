@@ -1,7 +1,6 @@
 """Everything that the folder of results holds, put together: curves, outcomes, step times, findings."""
 
 import math
-import platform
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import mean, median
@@ -24,6 +23,7 @@ from benchmarks.decomposition.findings import FINDINGS, Arms, Measured, Outcome,
 from benchmarks.decomposition.jobs import Job
 from benchmarks.decomposition.running import DIVERGED, is_done
 from benchmarks.decomposition.scales import Scale, Setting
+from benchmarks.machine import machine
 
 __all__ = ["ArmResult", "SettingResult", "as_json", "gather"]
 
@@ -169,18 +169,6 @@ def _arms_of_seed(arms: Mapping[str, ArmResult], hot: Mapping[str, Mapping[int, 
 def as_json(scale: Scale, results: list[SettingResult]) -> dict[str, Any]:
     """results.json: all numbers, infinite and unknown ones as null."""
     return _plain({"scale": scale.identity(), "machine": machine(), "settings": [_setting(one) for one in results]})
-
-
-def machine() -> str:
-    """Processor and cores, as far as the system tells."""
-    import os
-
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} cores, " + (
-        names[0] if names else platform.machine()
-    )
 
 
 def _setting(result: SettingResult) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from statistics import mean, median, stdev
 
 from benchmarks.decomposition.arms import BASELINE
 from benchmarks.decomposition.findings import Measured
-from benchmarks.decomposition.results import ArmResult, SettingResult, machine
+from benchmarks.decomposition.results import ArmResult, SettingResult
 from benchmarks.decomposition.scales import HOT, Scale, Setting
+from benchmarks.machine import machine
 
 __all__ = ["format_spread", "markdown_table", "report"]
 

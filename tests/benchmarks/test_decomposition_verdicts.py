@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.decomposition.findings import FINDINGS, Finding, Outcome, judge_finding
 from benchmarks.decomposition.scales import DEFAULT, QUICK, Setting
-from benchmarks.decomposition.verdicts import Verdict, interval_of, judge
+from benchmarks.verdicts import Verdict, interval_of, judge
 
 SETTING = Setting("up-to-context", 2048)
 

@@ -1,0 +1,66 @@
+"""Work in processes of their own, one after another, which end with the one that started them."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from training.run import Run
+
+__all__ = ["ROOT", "ProcessFailedError", "lock", "require_success", "run_logged"]
+
+ROOT = Path(__file__).parents[1]
+"""Of the repository: where commands are run."""
+_PR_SET_PDEATHSIG = 1
+
+
+class ProcessFailedError(Exception):
+    """A process ended with an error, which it has told."""
+
+    def __init__(self, code: int, command: Sequence[str]):
+        super().__init__(f"{' '.join(command)} ended with exit code {code}; run the same command again to go on")
+        self.code = code
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Keep a second process out of a folder.
+
+    Raises:
+        TrainingError: there is one.
+    """
+    held = Run(folder).lock()
+    yield
+    held.close()
+
+
+def run_logged(command: list[str], log: Path) -> int:
+    """The exit code of a process that ends with this one, and which Ctrl-C reaches too; what it says goes to `log`."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=file, stderr=file, env=environment, preexec_fn=_end_with_us
+        )
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            process.wait()
+            raise
+
+
+def require_success(code: int, command: list[str], log: Path) -> None:
+    """Raise ProcessFailedError unless the code is 0, after showing the end of the log."""
+    if code:
+        told = log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:]
+        print("\n".join(told), file=sys.stderr)
+        raise ProcessFailedError(code, command)
+
+
+def _end_with_us() -> None:
+    """On Linux the kernel ends a child when its parent is gone; elsewhere one that is left has to be ended by hand."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
