@@ -136,12 +136,14 @@ def test_every_named_pattern_has_one_for_the_page_and_others_are_left_out_with_a
 
 
 def test_what_would_make_a_page_too_large_is_left_out_with_a_reason(monkeypatch, by_pattern):
-    def stored(names: str) -> tuple[list[dict], list[str]]:
-        widget, left_out = make_splitter(dict.fromkeys(names, by_pattern["gpt2"]))
+    named = [(name, by_pattern["gpt2"]) for name in "abc"]
+
+    def stored(number: int) -> tuple[list[dict], list[str]]:
+        widget, left_out = make_splitter(dict(named[:number]))
         return json.loads(widget.data["splitter-data"])["tokenizers"] if widget else [], left_out
 
-    size = len(json.dumps(stored("a")[0][0]))
+    size = len(json.dumps(stored(1)[0][0]))
     monkeypatch.setattr("evaluation.report.splitter.MOST_CHARACTERS", 2 * size)
-    kept, left_out = stored("abc")
+    kept, left_out = stored(3)
     assert [one["name"] for one in kept] == ["a", "b"]
     assert left_out == ["c is not among them: its merges would make the page larger than 5 MB."]
