@@ -45,8 +45,10 @@ def _by_context(comparison: Comparison) -> str:
         )
         for name, ones in comparison.losses.items()
     }
-    x_label = "most tokens before a token"
-    return plot_lines("Bits per byte by context", series, x_label=x_label, y_label="bits per byte", log="x", marks=True)
+    x_label, contexts = "most tokens before a token", [one.context for one in next(iter(comparison.losses.values()))]
+    # A logarithmic axis names the powers of ten alone.
+    log = "x" if max(contexts) >= 100 * min(contexts) else ""
+    return plot_lines("Bits per byte by context", series, x_label=x_label, y_label="bits per byte", log=log, marks=True)
 
 
 def _by_position(comparison: Comparison) -> str:

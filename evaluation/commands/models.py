@@ -36,7 +36,8 @@ def open_models(options: argparse.Namespace) -> dict[str, "Subject"]:
     if len(set(options.models)) < len(options.models):
         raise EvaluationError(f"models must be different, got {' '.join(options.models)}")
     subjects = [open_subject(path, step=options.step, rope_base=options.rope_base) for path in options.models]
-    names = [subject.name for subject in subjects]
+    base = "" if options.rope_base is None else f", RoPE base {options.rope_base:,g}"
+    names = [subject.name + base for subject in subjects]
     if len(set(names)) < len(names):
         names = list(options.models)
     return dict(zip(names, subjects, strict=True))
