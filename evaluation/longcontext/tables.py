@@ -12,7 +12,10 @@ from evaluation.subject import Subject
 from evaluation.uncertainty import accuracy_error
 from tokenizer.measures.page import Table
 
-__all__ = ["MEASURES", "Comparison", "by_luck", "make_tables", "to_json"]
+__all__ = ["MEASURES", "SHARES", "Comparison", "by_luck", "make_tables", "mean_error", "to_json"]
+
+SHARES = ("choice", "written", "unread")
+"""Measures that are shares of right answers."""
 
 MEASURES = {
     ("needle", "choice"): "Needle, choice of the likeliest answer",
@@ -83,6 +86,19 @@ def by_luck(chance: float, count: int) -> float:
     return right / count
 
 
+def mean_error(measure: str, values: np.ndarray) -> float | None:
+    """Standard error of the mean of values; None where nothing says.
+
+    Of shares as if two more answers were right and two wrong (Agresti and Coull 1998), so that a few answers that are
+    all right or all wrong do not look certain.
+    """
+    if measure not in SHARES:
+        return accuracy_error(values)
+    count = len(values) + 4
+    share = (values.sum() + 2) / count
+    return float(np.sqrt(share * (1 - share) / count))
+
+
 def make_tables(comparison: Comparison) -> list[Table]:
     """A table for each measure, by depth and length; of several models one of differences from the first."""
     tables = [_by_place(comparison, *key) for key in comparison.measured]
@@ -115,7 +131,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _cell_json(cell: Cell) -> dict[str, Any]:
-    mean, error = float(cell.values.mean()), accuracy_error(cell.values)
+    mean, error = float(cell.values.mean()), mean_error(cell.measure, cell.values)
     return {**cell._asdict(), "values": cell.values.tolist(), "mean": mean, "error": error}
 
 
@@ -127,7 +143,7 @@ def _by_place(comparison: Comparison, task: str, measure: str) -> Table:
             shown = "all" if depth is ALL else f"{depth:g}"
             cells = [comparison.values(name, task, measure, length, depth) for length in lengths]
             marks = ["*" if length > subject.max_length else "" for length in lengths]
-            errors = [f" ± {_error(values)}" if depth is ALL else "" for values in cells]
+            errors = [f" ± {_show(mean_error(measure, values))}" if depth is ALL else "" for values in cells]
             numbers = [
                 f"{values.mean():.3f}{error}{mark}" for values, error, mark in zip(cells, errors, marks, strict=True)
             ]
@@ -164,7 +180,7 @@ def _differences(comparison: Comparison) -> Table:
             cells = []
             for length in comparison.config.lengths:
                 one, other = (comparison.values(which, task, measure, length, ALL) for which in (first, name))
-                cells.append(f"{(other - one).mean():+.3f} ± {_error(other - one)}")
+                cells.append(f"{(other - one).mean():+.3f} ± {_show(accuracy_error(other - one))}")
             rows.append((f"{task}, {measure}", name, *cells))
     columns = ("task", "model", *(f"{length:,}" for length in comparison.config.lengths))
     return Table(
@@ -172,6 +188,5 @@ def _differences(comparison: Comparison) -> Table:
     )
 
 
-def _error(values: np.ndarray) -> str:
-    error = accuracy_error(values)
+def _show(error: float | None) -> str:
     return "-" if error is None else f"{error:.3f}"

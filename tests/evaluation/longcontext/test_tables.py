@@ -8,7 +8,7 @@ import pytest
 import tokenizer as tokenizers
 from evaluation.longcontext import LongContextConfig
 from evaluation.longcontext.measuring import Cell
-from evaluation.longcontext.tables import Comparison, by_luck, make_tables, to_json
+from evaluation.longcontext.tables import Comparison, by_luck, make_tables, mean_error, to_json
 from evaluation.subject import Subject
 from model import LlamaConfig
 
@@ -41,7 +41,8 @@ def test_cells_rows_and_marks_are_those_of_the_values(comparison):
     values = {(cell.length, cell.depth): cell.values for cell in comparison.cells["one"] if cell.measure == "choice"}
     assert rows["one", "0"] == (f"{values[64, 0.0].mean():.3f}", f"{values[128, 0.0].mean():.3f}*")
     both = np.concatenate([values[64, 0.0], values[64, 1.0]])
-    assert rows["one", "all"][0] == f"{both.mean():.3f} ± {both.std(ddof=1) / np.sqrt(20):.3f}"
+    smoothed = np.concatenate([both, [0, 0, 1, 1]]).mean()
+    assert rows["one", "all"][0] == f"{both.mean():.3f} ± {np.sqrt(smoothed * (1 - smoothed) / 24):.3f}"
     assert ("two", "unread") in rows and ("two", "unread") not in {row[:2] for row in written.rows}
     assert "chance is 0.250" in choice.caption and "*: longer than" in choice.caption
 
@@ -61,6 +62,15 @@ def test_json_has_every_value(comparison):
         given = comparison.cells[model["name"]]
         assert [cell["values"] for cell in model["cells"]] == [cell.values.tolist() for cell in given]
         assert model["trained_length"] == 64 and model["rope_base"] == 1e4
+
+
+def test_errors_of_shares_are_never_none_and_those_of_losses_are_of_the_mean():
+    # (4 + 2) / 8 and (0 + 2) / 8 right.
+    for measure, values in (("choice", np.ones(4)), ("written", np.zeros(4))):
+        assert mean_error(measure, values) == pytest.approx(np.sqrt(0.75 * 0.25 / 8))
+    losses = np.random.default_rng(1).normal(size=9)
+    assert mean_error("gain", losses) == pytest.approx(losses.std(ddof=1) / 3)
+    assert mean_error("loss", losses[:1]) is None
 
 
 @pytest.mark.parametrize(("chance", "count"), [(0.25, 20), (0.5, 7), (0.1, 100), (0.25, 3000)])
