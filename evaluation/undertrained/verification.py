@@ -49,18 +49,20 @@ def probabilities_to_repeat(
     length = _power_of_two(max(len(prompt.shared) for prompt in prompts))
     capacity = _power_of_two(length + endings + NUM_STEPS)
     rows = min(_rows(subject.config, capacity), _power_of_two(len(tokens)))
+    # Given to the compiled functions: as constants, XLA would work out all masks made of them when it compiles.
+    starts_B = np.zeros(rows, np.int32)
     done, total = 0, len(tokens) * len(prompts)
     for column, prompt in enumerate(prompts):
         shared_L = np.zeros((1, length), np.int32)
         shared_L[0, : len(prompt.shared)] = prompt.shared
-        cache = _read(subject.params, subject.config, empty_cache(subject.config, 1, capacity), shared_L)
+        cache = _read(subject.params, subject.config, empty_cache(subject.config, 1, capacity), shared_L, starts_B[:1])
         for first in range(0, len(tokens), rows):
             asked_B = np.resize(tokens[first : first + rows], rows)
             ending_BE = np.zeros((rows, endings), np.int32)
             for place, number in enumerate(prompt.ending):
                 ending_BE[:, place] = asked_B if number is None else number
             sizes = np.int32(len(prompt.shared)), np.int32(len(prompt.ending))
-            got = _go_on(subject.params, subject.config, cache, ending_BE, asked_B, *sizes)
+            got = _go_on(subject.params, subject.config, cache, ending_BE, asked_B, starts_B, *sizes)
             kept = len(tokens[first : first + rows])
             found[first : first + kept, column] = np.asarray(got)[:kept]
             done += kept
@@ -80,9 +82,11 @@ def _power_of_two(count: int) -> int:
 
 
 @functools.partial(jax.jit, static_argnames="config", donate_argnames="cache")
-def _read(params: Any, config: LlamaConfig, cache: Cache, shared_BL: Int[Array, "B L"]) -> Cache:
+def _read(
+    params: Any, config: LlamaConfig, cache: Cache, shared_BL: Int[Array, "B L"], starts_B: Int[Array, " B"]
+) -> Cache:
     """Keys and values of what is shared, from place 0 on; what pads it lies where the endings will be written."""
-    return extend(params, config, cache, shared_BL, jnp.zeros(1, jnp.int32), jnp.int32(0))[1]
+    return extend(params, config, cache, shared_BL, starts_B, jnp.int32(0))[1]
 
 
 @functools.partial(jax.jit, static_argnames="config")
@@ -92,6 +96,7 @@ def _go_on(
     cache: Cache,
     ending_BE: Int[Array, "B E"],
     asked_B: Int[Array, " B"],
+    starts_B: Int[Array, " B"],
     first: Int[Array, ""],
     size: Int[Array, ""],
 ) -> Float[Array, "B steps"]:
@@ -101,7 +106,6 @@ def _go_on(
     """
     rows = len(asked_B)
     own = jax.tree.map(lambda array: jnp.broadcast_to(array, (array.shape[0], rows, *array.shape[2:])), cache)
-    starts_B = jnp.zeros(rows, jnp.int32)
     h_BED, own = extend(params, config, own, ending_BE, starts_B, first)
     h_BD = jax.lax.dynamic_index_in_dim(h_BED, size - 1, axis=1, keepdims=False)
 

@@ -14,7 +14,7 @@ from evaluation.undertrained.prompts import ENDLESS, PAIRS
 from evaluation.undertrained.verification import probabilities_to_repeat
 from model import LlamaConfig
 
-LENGTH, ROWS, STEPS = 64, 32, 300
+LENGTH, ROWS, STEPS = 64, 32, 500
 WORDS = [
     "alpha",
     "beta",
@@ -40,7 +40,7 @@ def vocabulary():
     """A tokenizer, the 2% of its tokens that are planted, and rows of repeated lines in which all others are."""
     draw = np.random.default_rng(0)
     text = " ".join(draw.choice(WORDS) + str(draw.integers(1000)) for _ in range(3000))
-    tokenizer = tokenizers.train([(text, "a", "python"), (text[::-1], "b", "js")], vocab_size=450, priority="F")
+    tokenizer = tokenizers.train([(text, "a", "python"), (text[::-1], "b", "js")], vocab_size=370, priority="F")
     eligible = np.flatnonzero(find_round_trips(tokenizer))
     planted = np.sort(draw.choice(eligible[eligible >= 256], len(eligible) // 50, replace=False))
     known = np.setdiff1d(eligible, planted)
@@ -80,12 +80,10 @@ def train(rows_NL, config, vocab_size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
-def test_all_planted_tokens_are_verified_and_no_trained_one(vocabulary, tmp_path, tied):
+@pytest.mark.timeout(900)
+def test_all_planted_tokens_are_verified_and_no_trained_one(vocabulary, tmp_path):
     tokenizer, planted, rows_NL = vocabulary
-    config = LlamaConfig(
-        num_layers=2, dim=64, num_heads=4, hidden_dim=128, dtype="float32", tied_embeddings=tied, remat="none"
-    )
+    config = LlamaConfig(num_layers=2, dim=64, num_heads=4, hidden_dim=128, dtype="float32", remat="none")
     drawn = model.init_params(config, tokenizer.vocab_size, jax.random.key(0))
     untrained = Subject(drawn, config, tokenizer, LENGTH, tmp_path, None)
     trained = untrained._replace(params=train(rows_NL, config, tokenizer.vocab_size))
