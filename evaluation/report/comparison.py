@@ -25,22 +25,25 @@ class Reach(NamedTuple):
 
 def comparison_sections(records: Sequence[RunRecord]) -> list[Section]:
     """Curves on one axis, tables side by side, and the settings in which the runs differ."""
-    is_one_vocabulary = len({record.fingerprint for record in records} - {None}) == 1
-    key, label = _LOSS if is_one_vocabulary else _BITS
+    first = records[0].fingerprint
+    is_one_vocabulary = first is not None and all(record.fingerprint == first for record in records)
+    measure, label = _LOSS if is_one_vocabulary else _BITS
     notes = [_TARGET_NOTE]
     if not is_one_vocabulary:
         notes.insert(0, "The tokenizers differ, or are not known: losses a token do not compare, bits per byte do.")
     settings = differing_settings([record.settings for record in records])
-    if held_out := [row[0] for row in settings if row[0].startswith(_HELD_OUT)]:
+    kinds = {record.settings.get("train.evaluate_sequences") for record in records}
+    # Runs that were told to evaluate on one kind do, whatever they train on.
+    alike = "data.sequences" if len(kinds) == 1 and None not in kinds else None
+    if held_out := [key for key, *_ in settings if key.startswith(_HELD_OUT) and key != alike]:
         notes.append(f"Their held-out sequences may differ, as these settings do: {', '.join(held_out)}.")
-    table = Table(columns=("setting", *(record.name for record in records)), rows=settings)
+    plots, table = _curves(records, measure, label), _table(records, measure, label)
     sections = [
-        Section(
-            title="Comparison", notes=notes, plots=_curves(records, key, label), tables=[_table(records, key, label)]
-        ),
-        Section(title="Comparison by length and position", plots=_details(records)),
+        Section(title="Comparison", notes=notes, plots=plots, tables=[table]),
+        Section(title="Comparison by position and length", plots=[*filter(None, _details(records))]),
     ]
     if settings:
+        table = Table(columns=("setting", *(record.name for record in records)), rows=settings)
         sections.append(Section(title="Settings that differ", tables=[table]))
     return sections
 
@@ -54,8 +57,8 @@ _HELD_OUT = (
     "data.min_length",
     "data.max_length",
     "data.tails",
-    "train.evaluate_",
-    "tokenizer.",
+    "train.evaluate_batches",
+    "train.evaluate_sequences",
 )
 _TARGET_NOTE = (
     "Tokens and time to the first run's end: where a run first reaches what the first one has at its last evaluation, "

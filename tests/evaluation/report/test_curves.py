@@ -95,11 +95,28 @@ def test_runs_of_different_tokenizers_are_compared_by_bits_per_byte(tmp_path, ma
     )
     assert "held-out bits per byte" in section.plots[0] and "held-out bits per byte" in section.tables[0].columns
     assert "held-out loss, nats a token" in comparison_sections([records[0], records[0]])[0].tables[0].columns
+    unknown = [record._replace(fingerprint=None) for record in records]
+    for pair in (unknown, [records[0], unknown[0]]):
+        assert "held-out bits per byte" in comparison_sections(pair)[0].tables[0].columns
 
 
 def test_settings_that_differ_are_those_that_are_not_alike_defaults_taken_for_what_is_not_named():
     runs = [{"data.seed": 1, "model.dim": 8, "train.run": "a"}, {"model.dim": 8, "train.run": "b"}]
     assert differing_settings(runs) == [("data.seed", "1", "0")]
+
+
+def test_settings_that_change_what_is_held_out_are_named_unless_one_kind_of_sequences_was_asked_for(tmp_path, make_run):
+    record = read_run(make_run(tmp_path / "run", 4, evaluate_every=2), "run")
+
+    def note(**changed: str) -> str:
+        other = record._replace(settings=record.settings | changed)
+        return comparison_sections([record._replace(settings=record.settings | common), other])[0].notes[-1]
+
+    common = {}
+    assert note(**{"data.sequences": "packed"}).endswith("as these settings do: data.sequences.")
+    assert "may differ" not in note(**{"optimizer.learning_rate": "1"})
+    common = {"train.evaluate_sequences": "decomposed"}
+    assert "may differ" not in note(**common, **{"data.sequences": "packed"})
 
 
 def test_parameters_are_counted_of_what_the_settings_describe():
