@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tokenizer import Tokenizer
+from tokenizer.interrupts import interruptible
 
 ROOT = Path(__file__).parents[1]
 # In every Python that starts with this folder on its path: Ctrl-C comes into an import, or that we listen is said.
@@ -134,3 +135,27 @@ def test_ctrl_c_at_many_moments_is_one_line_and_the_command_can_be_run_again(com
     process.communicate()
     assert process.returncode == 0
     assert not list(tmp_path.glob(".*")) and not list((tmp_path / "store").glob("incoming/*"))
+
+
+class Left:
+    def __del__(self) -> None:
+        raise self.error
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_what_a_command_makes_of_unraisable_errors_outlasts_it_and_ctrl_c_does_not_end_others(monkeypatch, replaces):
+    """Threads of a library may fail after the command: what it asked for then still holds."""
+    outer, inner = [], []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: outer.append(unraisable.exc_type))
+    before = sys.unraisablehook
+    with interruptible("interrupted"):
+        if replaces:
+            around = sys.unraisablehook
+            monkeypatch.setattr(sys, "unraisablehook", lambda u: (inner.append(u.exc_type), around(u)))
+    assert (sys.unraisablehook is before) == (not replaces)
+    for error in (ValueError, KeyboardInterrupt):
+        Left(error)
+    assert outer == [ValueError, KeyboardInterrupt] and inner == outer * replaces
