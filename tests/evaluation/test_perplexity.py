@@ -21,8 +21,8 @@ from evaluation.perplexity_page import write_perplexity_page
 from evaluation.perplexity_tables import Comparison, differences, make_tables, to_json
 from tokenizer.corpus import Document
 
-# Of fewer than 32 tokens, so that few shapes are compiled.
-TEXTS = ["def alpha(beta):\n", "let gamma = alpha(7);\n" * 2, "é", "return 'é' * 12\n", "x" * 20]
+# Of fewer than 32 tokens, and few windows: so one shape is compiled for both models.
+TEXTS = ["def alpha(beta):\n", "let gamma = alpha(7);\n" * 2, "é", "return 'é' * 12\n", "x" * 12]
 SOURCES = [("a", "python"), ("b", "js"), ("", "js"), ("a", "python"), ("c", "")]
 LOGITS = jax.jit(model.logits, static_argnums=1)
 
