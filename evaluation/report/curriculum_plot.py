@@ -38,7 +38,7 @@ def shares_over_steps(steps: np.ndarray, rows: np.ndarray, num_rows: int) -> tup
 
 
 def plot_curriculum(title: str, steps: np.ndarray, rows: np.ndarray, names: Sequence[str]) -> str:
-    """Draw the row (a length) of every step over its number, the darker the larger its share of a stretch of steps.
+    """Draw the row (a length) of every step over its number, the stronger the larger its share of a stretch of steps.
 
     Args:
         title: Of the plot.

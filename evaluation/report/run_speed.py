@@ -26,7 +26,9 @@ def curriculum_section(record: RunRecord, prefix: str) -> Section | None:
     shares = {"steps": (counts[::-1] / len(rows)).tolist()}
     notes = ["Lengths of the steps in order (as in Figure 6 of Dataset Decomposition, arXiv 2405.13226)."]
     if len(steps) > MOST_COLUMNS:
-        notes.append(f"A column is {len(steps) / MOST_COLUMNS:,.1f} logged steps: the darker, the more of them.")
+        notes.append(
+            f"A column is {len(steps) / MOST_COLUMNS:,.1f} logged steps: the stronger a colour, the more of them."
+        )
     keys = ("curriculum", "mixture", "cycles", "odds_times", "sequences")
     told = {key: record.settings.get(f"data.{key}") for key in keys}
     if settings := ", ".join(f"{key} {spell_setting(value)}" for key, value in told.items() if value is not None):
