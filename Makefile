@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-ray test-remote test-torch check clean
+.PHONY: demo test test-slow test-ray test-remote test-torch test-eval check clean
 
 demo: .venv/installed
 	$(BIN)/python train.py
@@ -24,6 +24,10 @@ test-remote: .venv/installed-dev
 test-torch: .venv/installed-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pytest -m peers tests/model/test_huggingface.py tests/training/test_commands.py tests/training/test_optimizers.py tests/training/test_benchmarks.py
+
+test-eval: .venv/installed-dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,eval]"
+	$(BIN)/python -m pytest -m peers tests/evaluation/test_lm_eval.py
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .
