@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     from benchmarks.decomposition.jobs import base_config, hot_jobs, main_jobs, trial_jobs
     from benchmarks.decomposition.publishing import note_command, write_results
     from benchmarks.decomposition.rates import chosen_rates
-    from benchmarks.decomposition.running import run_jobs
+    from benchmarks.decomposition.running import run_jobs, time_steps
     from benchmarks.processes import lock
     from tokenizer import show_progress
     from tokenizer.output import check_writable, write_file
@@ -108,6 +108,8 @@ def run(options: argparse.Namespace) -> int:
         run_jobs(list(trial_jobs(scale)), scale, output, tell)
         run_jobs(list(main_jobs(scale, chosen_rates(scale, output).chosen)), scale, output, tell)
         run_jobs(list(hot_jobs(scale)), scale, output, tell)
+        for setting in scale.settings:
+            time_steps(setting, scale, output, tell)
     write_results(scale, output, options.document)
     return 0
 

@@ -19,6 +19,7 @@ __all__ = [
     "Shape",
     "bucket_seconds",
     "late_loss",
+    "longest",
     "make_curve",
     "reach",
     "read_retrieval",
@@ -31,6 +32,11 @@ class Shape(NamedTuple):
 
     length: int
     packed: bool
+
+
+def longest(shapes: Iterable[Shape]) -> Shape:
+    """The shape that others are compared with: of the longest rows, without segments if there are such."""
+    return max(shapes, key=lambda shape: (shape.length, not shape.packed))
 
 
 class RunRecord(NamedTuple):
@@ -55,7 +61,7 @@ class Curve(NamedTuple):
 
     tokens: np.ndarray
     seconds: np.ndarray
-    """Of steps, each counted with the median of its shape over all runs of the setting."""
+    """Of steps, each counted with what a step of its shape takes."""
     wall: np.ndarray
     """Of steps as they were measured in this run."""
     losses: np.ndarray
@@ -116,7 +122,7 @@ def make_curve(run: RunRecord, seconds: Mapping[Shape, float]) -> Curve:
     """The curve of a run; `seconds` are of a step of each shape.
 
     What else a machine does weighs on single runs. Steps of a shape are the same program in all of them, so the time
-    of a run is reckoned as the number of its steps of each shape times one median.
+    of a run is reckoned as the number of its steps of each shape times one time for all.
     """
     steps = np.array([row["step"] for row in run.evaluations])
     of_steps = np.cumsum([seconds[shape] for shape in run.shapes])

@@ -1,5 +1,6 @@
 """Jobs: one run of train.py each, with its folder and its exact command."""
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ __all__ = [
     "hot_jobs",
     "main_jobs",
     "retrieval_command",
+    "timing_command",
+    "timing_path",
     "train_command",
     "trial_jobs",
 ]
@@ -131,6 +134,19 @@ def retrieval_command(job: Job, scale: Scale, output: Path) -> list[str]:
     }
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return [sys.executable, "-m", "evaluation", "longcontext", str(job.folder(output)), *words]
+
+
+def timing_path(setting: Setting, output: Path) -> Path:
+    """Of what the steps of a setting take."""
+    return output / "step_times" / f"{setting.name}.json"
+
+
+def timing_command(setting: Setting, scale: Scale, output: Path) -> list[str]:
+    """What times the steps of all arms of a setting in turns."""
+    jobs = [Job(setting, arm, 0, scale.learning_rate) for arm in arms_of(scale, setting)]
+    arms = [json.dumps(train_command(job, scale, output)[2:]) for job in jobs]
+    module = [sys.executable, "-m", "benchmarks.decomposition.step_times"]
+    return [*module, str(timing_path(setting, output)), *arms]
 
 
 def _spell(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,12 +101,12 @@ def _mean_curve(curves: Sequence[Curve], axis: str) -> tuple[np.ndarray, np.ndar
 def _paint_steps(axes: "Axes", result: SettingResult) -> None:
     for packed, label in ((False, "step"), (True, "step with segments")):
         shapes = [shape for shape in sorted(result.step_seconds) if shape.packed == packed]
-        medians = [median(result.step_seconds[shape]) for shape in shapes]
+        medians = [result.step_seconds[shape] for shape in shapes]
         if shapes:
             axes.plot([shape.length for shape in shapes], medians, "o-" if not packed else "s", label=label)
     plain = [shape for shape in sorted(result.step_seconds) if not shape.packed]
     if plain:
-        unit = median(result.step_seconds[plain[-1]]) / result.flops[plain[-1]]
+        unit = result.step_seconds[plain[-1]] / result.flops[plain[-1]]
         lengths = [shape.length for shape in plain]
         in_proportion = [unit * result.flops[shape] for shape in plain]
         axes.plot(lengths, in_proportion, "--", color="gray", label="in proportion to operations")

@@ -20,9 +20,10 @@ from benchmarks.decomposition.curves import (
     read_run,
 )
 from benchmarks.decomposition.findings import FINDINGS, Arms, Measured, Outcome, judge_finding
-from benchmarks.decomposition.jobs import Job
+from benchmarks.decomposition.jobs import Job, timing_path
 from benchmarks.decomposition.running import DIVERGED, is_done
 from benchmarks.decomposition.scales import Scale, Setting
+from benchmarks.decomposition.step_times import StepTimes, paired_medians, read_step_times
 from benchmarks.machine import machine
 
 __all__ = ["ArmResult", "SettingResult", "as_json", "gather"]
@@ -52,8 +53,9 @@ class SettingResult(NamedTuple):
     hot: dict[str, dict[int, float]]
     """Final held-out losses of runs at a high learning rate, by arm and seed; infinite where the loss did not stay
     finite."""
-    step_seconds: dict[Shape, list[float]]
-    """Medians, one a run."""
+    step_seconds: dict[Shape, float]
+    step_times: StepTimes | None
+    """What `step_seconds` are of; None: medians of runs, as long as steps have not been timed in turns."""
     flops: dict[Shape, float]
     """Operations a token."""
     findings: list[Measured]
@@ -73,8 +75,10 @@ def _gather_setting(
     own = [job for job in jobs if job.setting == setting]
     hot = [job for job in hot if job.setting == setting]
     records = {(job.arm.name, job.seed): record for job in own if (record := _read(job, output)) is not None}
-    seconds = bucket_seconds(records.values())
-    medians = {shape: median(values) for shape, values in seconds.items()}
+    times = read_step_times(timing_path(setting, output))
+    medians = {shape: median(values) for shape, values in bucket_seconds(records.values()).items()}
+    if times is not None:
+        medians |= {shape: value for shape, value in paired_medians(times.wall).items() if shape in medians}
     flops = {shape: _flops(scale, shape, vocab_size) for shape in medians}
     curves = {key: make_curve(record, medians) for key, record in records.items()}
     rates = {job.arm.name: job.learning_rate for job in own}
@@ -100,7 +104,7 @@ def _gather_setting(
     seeds_of_arms = [_arms_of_seed(arms, hot_losses, seed) for seed in range(scale.seeds)]
     judged = (judge_finding(finding, setting, seeds_of_arms, can_tell=scale.can_tell) for finding in FINDINGS)
     missing = sum(not is_done(job, output) for job in [*own, *hot])
-    return SettingResult(setting, arms, hot_losses, seconds, flops, [one for one in judged if one], missing)
+    return SettingResult(setting, arms, hot_losses, medians, times, flops, [one for one in judged if one], missing)
 
 
 def _read(job: Job, output: Path) -> RunRecord | None:
@@ -173,7 +177,13 @@ def as_json(scale: Scale, results: list[SettingResult]) -> dict[str, Any]:
 
 def _setting(result: SettingResult) -> dict[str, Any]:
     shapes = [
-        {"length": shape.length, "packed": shape.packed, "seconds": seconds, "flops_per_token": result.flops[shape]}
+        {
+            "length": shape.length,
+            "packed": shape.packed,
+            "seconds": seconds,
+            "flops_per_token": result.flops[shape],
+            "turns": None if result.step_times is None else result.step_times.of(shape),
+        }
         for shape, seconds in sorted(result.step_seconds.items())
     ]
     return {

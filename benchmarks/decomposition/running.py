@@ -5,13 +5,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.decomposition.held_out import is_evaluated
-from benchmarks.decomposition.jobs import RETRIEVAL, Job, evaluation_command, retrieval_command, train_command
-from benchmarks.decomposition.scales import Scale
+from benchmarks.decomposition.jobs import (
+    RETRIEVAL,
+    Job,
+    evaluation_command,
+    retrieval_command,
+    timing_command,
+    timing_path,
+    train_command,
+)
+from benchmarks.decomposition.scales import Scale, Setting
 from benchmarks.processes import require_success, run_logged
 from training.exits import EXIT_DIVERGED
 from training.run import Run
 
-__all__ = ["DIVERGED", "commands_of", "is_done", "run_jobs"]
+__all__ = ["DIVERGED", "commands_of", "is_done", "run_jobs", "time_steps"]
 
 DIVERGED = "diverged.json"
 """In the folder of a run that ended because its loss was not finite."""
@@ -36,6 +44,20 @@ def run_jobs(jobs: Sequence[Job], scale: Scale, output: Path, tell: Callable[[st
     for number, job in enumerate(left):
         tell(f"{number + 1} of {len(left)} runs to do: {job.title}")
         run_job(job, scale, output)
+
+
+def time_steps(setting: Setting, scale: Scale, output: Path, tell: Callable[[str], None]) -> None:
+    """Time the steps of a setting's arms, if that was not done.
+
+    Raises:
+        ProcessFailedError: the process failed.
+    """
+    path = timing_path(setting, output)
+    if not path.exists():
+        tell(f"step times: {setting.name}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        command, log = timing_command(setting, scale, output), path.with_suffix(".log")
+        require_success(run_logged(command, log), command, log)
 
 
 def run_job(job: Job, scale: Scale, output: Path) -> None:

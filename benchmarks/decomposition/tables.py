@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from statistics import mean, median, stdev
+from statistics import mean, quantiles, stdev
 
 from benchmarks.decomposition.arms import BASELINE
+from benchmarks.decomposition.curves import Shape, longest
 from benchmarks.decomposition.findings import Measured
 from benchmarks.decomposition.results import ArmResult, SettingResult
 from benchmarks.decomposition.scales import HOT, Scale, Setting
+from benchmarks.decomposition.step_times import StepTimes, paired_medians
 from benchmarks.machine import machine
 
 __all__ = ["format_spread", "markdown_table", "report"]
@@ -76,8 +78,8 @@ def _describe(scale: Scale) -> list[str]:
         f"{', '.join(map(str, range(scale.seeds)))}; peak learning rate {rate}.{more} Held-out loss: "
         f"{scale.held_out_tokens:,} tokens at most of documents of other repositories, each predicted once from its "
         "document's own start, in windows of the longest rows that the arm was trained on. Seconds are of steps "
-        "alone, without compiling, saving and evaluation: the steps of each shape times the median of such a step "
-        "over all runs of the setting. ± is the sample deviation over seeds.",
+        "alone, without compiling, saving and evaluation: the steps of each shape times what such a step takes, timed "
+        "in turns with all others. ± is the sample deviation over seeds.",
     ]
 
 
@@ -152,19 +154,25 @@ def _arm(result: ArmResult, base: ArmResult | None) -> list[str]:
 
 def _steps(result: SettingResult) -> list[str]:
     shapes = sorted(result.step_seconds)
-    longest = max(shape for shape in shapes if not shape.packed or all(each.packed for each in shapes))
-    base = median(result.step_seconds[longest])
+    base, times = longest(shapes), result.step_times
     rows = []
     for shape in shapes:
-        runs = result.step_seconds[shape]
-        middle = median(runs)
-        name = f"{shape.length:,}{', segments' if shape.packed else ''}"
-        spread = f"{min(runs):.3f} to {max(runs):.3f} ({len(runs)})"
-        operations = result.flops[shape] / result.flops[longest]
-        rows.append([name, f"{middle:.3f}", spread, f"{middle / base:.2f}", f"{operations:.2f}"])
-    note = "Operations count causal attention over whole rows, also where segments are masked."
-    header = ["rows", "step, s", "medians of runs (how many)", "over longest", "operations over longest"]
+        over = result.step_seconds[shape] / result.step_seconds[base]
+        operations = f"{result.flops[shape] / result.flops[base]:.2f}"
+        cells = [f"{result.step_seconds[shape]:.3f}", f"{over:.2f}"]
+        cells += _turns(times, shape) if times is not None and shape in times.wall else ["-", "-", "-"]
+        rows.append([f"{shape.length:,}{', segments' if shape.packed else ''}", *cells, operations])
+    source = "timed in turns" if times is not None else "medians of runs, not yet timed in turns"
+    note = f"Steps: {source}. Operations count causal attention over whole rows, also where segments are masked."
+    header = ["rows", "step, s", "over longest", "quartiles", "CPU s", "CPU over longest", "operations over longest"]
     return [*markdown_table(header, rows), "", note]
+
+
+def _turns(times: StepTimes, shape: Shape) -> list[str]:
+    base = longest(times.wall)
+    low, _, high = quantiles([a / b for a, b in zip(times.wall[shape], times.wall[base], strict=True)], n=4)
+    cpu = paired_medians(times.cpu)
+    return [f"{low:.2f} to {high:.2f}", f"{cpu[shape]:.3f}", f"{cpu[shape] / cpu[base]:.2f}"]
 
 
 def _positions(result: SettingResult) -> list[str]:

@@ -14,6 +14,7 @@ from benchmarks.decomposition.curves import (
     read_retrieval,
 )
 from benchmarks.decomposition.held_out import longest_seen, position_sums
+from benchmarks.decomposition.step_times import paired_medians
 
 SHORT, LONG = Shape(64, False), Shape(256, False)
 
@@ -87,3 +88,11 @@ def test_rows_that_were_hardly_seen_do_not_make_the_window():
     assert longest_seen([64] * 30 + [128] * 70) == 128
     assert longest_seen([64] * 99 + [256]) == 64
     assert longest_seen([64] * 49 + [256]) == 256
+
+
+def test_shapes_are_compared_within_turns_so_that_a_slow_turn_weighs_on_all_alike():
+    slow = np.array([1.0, 5.0, 1.0, 3.0, 1.0])
+    packed = Shape(256, True)
+    seconds = {SHORT: 0.5 * slow, LONG: 2 * slow, packed: 3 * slow}
+    found = paired_medians({shape: each.tolist() for shape, each in seconds.items()})
+    assert found == pytest.approx({SHORT: 0.5, LONG: 2.0, packed: 3.0})

@@ -120,7 +120,7 @@ def test_means_are_shown_with_their_deviation_and_what_is_never_reached_as_that(
 
 
 def test_a_report_of_nothing_yet_says_what_is_missing_and_json_has_no_infinity():
-    empty = [SettingResult(Setting("whole", 512), {}, {"concat": {0: np.inf}}, {}, {}, [], 6)]
+    empty = [SettingResult(Setting("whole", 512), {}, {"concat": {0: np.inf}}, {}, None, {}, [], 6)]
     text = report(QUICK, empty, "the command")
     assert "Partial: 6 runs are not done" in text and "Too small to tell anything" in text and "`the command`" in text
     assert json.loads(json.dumps(as_json(QUICK, empty), allow_nan=False))["settings"][0]["high_learning_rate"] == {

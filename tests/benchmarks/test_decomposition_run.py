@@ -113,6 +113,7 @@ def test_a_miniature_that_is_killed_goes_on_and_reports_what_it_measured(documen
     assert set(found["arms"]) == {"concat", "decomposed-8"} and found["missing_runs"] == 0
     tokens = [arm["seeds"]["0"]["curve"]["tokens"][-1] for arm in found["arms"].values()]
     assert abs(tokens[0] - tokens[1]) < 256  # the end that is shorter than a row is left out by concat
+    assert all(len(row["turns"][kind]) == 12 for row in found["steps"] for kind in ("wall", "cpu"))
     outcome = found["arms"]["concat"]["seeds"]["0"]
     assert outcome["time_ratio"] == outcome["tokens_ratio"] == 1
     assert outcome["final_loss"] == read_results(first)[-1]["loss"] and outcome["gain"] is not None
