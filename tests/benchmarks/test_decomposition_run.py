@@ -17,7 +17,7 @@ from benchmarks.decomposition.held_out import read_results
 
 ROOT = Path(__file__).parents[2]
 QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-SIZES = ["--quick", "--contexts", "256", "--tokens", "32768", "--tokens-per-step", "256", "--vocab-size", "400"]
+SIZES = ["--quick", "--contexts", "256", "--tokens", "16384", "--tokens-per-step", "256", "--vocab-size", "400"]
 SIZES += ["--arms", "concat", "decomposed-8", "--set", "model.dim=32", "model.num_layers=1", "model.hidden_dim=64"]
 SETTING = "up-to-context-256"
 
@@ -47,7 +47,10 @@ def start(output: Path, cache: Path, *words: str) -> subprocess.Popen:
 
 
 def finish(process: subprocess.Popen) -> str:
-    output, _ = process.communicate(timeout=500)
+    try:
+        output, _ = process.communicate(timeout=600)
+    finally:
+        process.kill()
     assert process.returncode == 0, output
     return output
 
