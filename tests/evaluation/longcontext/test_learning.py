@@ -71,6 +71,7 @@ def train(params, haystack):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_needle_is_found_by_a_model_trained_to_and_at_chance_by_one_that_is_not(bytes_haystack, tmp_path):
     vocab_size = bytes_haystack.tokenizer.vocab_size
     untrained = Subject(
@@ -84,4 +85,5 @@ def test_a_needle_is_found_by_a_model_trained_to_and_at_chance_by_one_that_is_no
     assert 0.5 - most <= choose(untrained, items, ignore).mean() <= most
     # Nothing in the question gives the answer away, to a model that has learnt all that there is in it.
     assert 0.5 - most <= choose_unread(trained, items, ignore).mean() <= most
-    assert answered(trained, items) >= 0.2 and answered(untrained, items) == 0
+    # To write all of an answer and then end is learnt later; 0.39 here.
+    assert answered(trained, items[:48]) >= 0.1 and answered(untrained, items[:48]) == 0
