@@ -81,7 +81,10 @@ def find_controls(subject):
 def test_controls_are_of_median_frequency_and_no_candidates(subject, monkeypatch):
     answer(monkeypatch, lambda token: 0.5)
     occurrences = np.random.default_rng(0).permutation(subject.tokenizer.vocab_size)
+    candidates = find_undertrained(subject, Settings(num_controls=9)).candidates
+    occurrences[candidates] = np.median(occurrences[find_round_trips(subject.tokenizer)])
     found = find_undertrained(subject, Settings(num_controls=9), occurrences=occurrences)
+    assert found.candidates.tolist() == candidates.tolist() and not set(found.controls) & set(candidates)
     others = np.setdiff1d(np.flatnonzero(found.is_eligible), found.candidates)
     middle = np.sort(occurrences[others])[(len(others) - 9) // 2 :][:9]
     assert abs(np.median(occurrences[found.controls]) - np.median(occurrences[others])) <= 1
