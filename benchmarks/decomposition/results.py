@@ -84,27 +84,34 @@ def _gather_setting(
     rates = {job.arm.name: job.learning_rate for job in own}
     arms = {}
     for arm in arms_of(scale, setting):
-        seeds = [seed for name, seed in records if name == arm.name]
-        if seeds:
+        found = {seed: record for (name, seed), record in records.items() if name == arm.name}
+        if found:
             outcomes = {
-                seed: _outcome(records[arm.name, seed], curves, (arm.name, seed), medians, flops, setting)
-                for seed in seeds
+                seed: _outcome(record, curves, (arm.name, seed), medians, flops, setting)
+                for seed, record in found.items()
             }
-            first = records[arm.name, seeds[0]]
-            arms[arm.name] = ArmResult(
-                arm,
-                rates[arm.name],
-                outcomes,
-                {seed: curves[arm.name, seed] for seed in seeds},
-                {seed: records[arm.name, seed].evaluations[-1]["positions"] for seed in seeds},
-                len(first.shapes),
-                1 - int(first.tokens[-1]) / (len(first.shapes) * scale.tokens_per_step),
-            )
+            own_curves = {seed: curves[arm.name, seed] for seed in found}
+            arms[arm.name] = _arm_result(scale, arm, rates[arm.name], outcomes, own_curves, found)
     hot_losses = _hot_losses(hot, output)
     seeds_of_arms = [_arms_of_seed(arms, hot_losses, seed) for seed in range(scale.seeds)]
     judged = (judge_finding(finding, setting, seeds_of_arms, can_tell=scale.can_tell) for finding in FINDINGS)
     missing = sum(not is_done(job, output) for job in [*own, *hot])
     return SettingResult(setting, arms, hot_losses, medians, times, flops, [one for one in judged if one], missing)
+
+
+def _arm_result(
+    scale: Scale,
+    arm: Arm,
+    rate: float,
+    outcomes: dict[int, Outcome],
+    curves: dict[int, Curve],
+    records: Mapping[int, RunRecord],
+) -> ArmResult:
+    first = next(iter(records.values()))
+    steps = len(first.shapes)
+    padding = 1 - int(first.tokens[-1]) / (steps * scale.tokens_per_step)
+    positions = {seed: record.evaluations[-1]["positions"] for seed, record in records.items()}
+    return ArmResult(arm, rate, outcomes, curves, positions, steps, padding)
 
 
 def _read(job: Job, output: Path) -> RunRecord | None:
