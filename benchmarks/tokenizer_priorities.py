@@ -41,6 +41,12 @@ class Setting(NamedTuple):
     min_languages: int
 
 
+def make_tokenizer(counts: WordCounts, setting: Setting, config: TokenizerConfig) -> Tokenizer:
+    """The vocabulary of a setting, in the size of the configuration or less where pairs run out."""
+    merges = merge_words(counts, num_merges=config.num_merges, **setting._asdict())
+    return Tokenizer(merges.pairs, config.all_special_tokens, config.pattern, merges=merges)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", nargs="+", required=True, metavar="PATH", help="documents to train on")
@@ -83,16 +89,12 @@ class Study:
         missing = [setting for setting, file in files.items() if not file.exists()]
         if missing:
             counts = count_words(_read(self._train), self._config.pattern)
-            plain = set(learned_tokens(self._merge(counts, Setting("F", 1, 1))))
+            plain = set(learned_tokens(make_tokenizer(counts, Setting("F", 1, 1), self._config)))
             for number, setting in enumerate(missing, 1):
                 print(f"setting {number} of {len(missing)}: {setting}", file=sys.stderr, flush=True)
-                measures = self._measure(self._merge(counts, setting), plain)
+                measures = self._measure(make_tokenizer(counts, setting, self._config), plain)
                 write_file(files[setting], json.dumps(measures).encode())
         return {setting: json.loads(file.read_bytes()) for setting, file in files.items()}
-
-    def _merge(self, counts: WordCounts, setting: Setting) -> Tokenizer:
-        merges = merge_words(counts, num_merges=self._config.num_merges, **setting._asdict())
-        return Tokenizer(merges.pairs, self._config.all_special_tokens, self._config.pattern, merges=merges)
 
     def _measure(self, tokenizer: Tokenizer, plain: set[bytes]) -> dict[str, Any]:
         evaluation = evaluate({"": tokenizer}, _read(self._on)).to_json()

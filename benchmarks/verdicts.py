@@ -20,11 +20,12 @@ from enum import StrEnum
 from statistics import mean, stdev
 from typing import NamedTuple
 
-__all__ = ["RESOLUTION", "Interval", "Verdict", "interval_of", "judge"]
+__all__ = ["CHANCE", "RESOLUTION", "Interval", "Verdict", "interval_of", "judge"]
 
 RESOLUTION = {"nats": 0.01, "ratio": 0.02, "share": 0.05}
 """Least deviation over seeds that is believed."""
 CHANCE = 0.1
+"""Of passing an end of an interval where nothing is there."""
 
 
 class Verdict(StrEnum):
