@@ -58,7 +58,7 @@ def make_parser() -> OptionParser:
         "--model-vocab-size", type=int, metavar="N", help="of models (default 4096; quick 2048, full 8192)"
     )
     parser.add_argument(
-        "--model-bytes", type=float, metavar="N", help="of text a model (default 1.6e7; quick 1e6, full 4.8e7)"
+        "--model-bytes", type=float, metavar="N", help="of text a model (default 2e7; quick 1e6, full 4.8e7)"
     )
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="KEY=VALUE", help="more settings of train.py: model.dim=256"
