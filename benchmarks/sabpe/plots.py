@@ -103,14 +103,15 @@ def _counts(results: Results) -> str:
     seeds = [arms for arms in results.models if len(arms) == len(TITLES)]
     column: dict[str, Callable[[dict, str], float]] = {
         "verified": lambda arms, arm: arms[arm].verified,
-        "seen < 10": lambda arms, arm: arms[arm].rarely_seen,
+        "rare": lambda arms, arm: arms[arm].rarely_seen,
     }
     series = {
         f"{title.strip('`')}, {name}": [value(arms, arm) for arms in seeds]
         for arm, title in TITLES.items()
         for name, value in column.items()
     }
-    return plot_bars("Under-trained tokens", [f"seed {seed}" for seed in range(len(seeds))], series, label="tokens")
+    groups, label = [f"seed {seed}" for seed in range(len(seeds))], "tokens; rare: seen fewer than 10 times in training"
+    return plot_bars("Under-trained tokens", groups, series, label=label)
 
 
 def _as_file(svg: str) -> str:
