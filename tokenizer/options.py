@@ -239,7 +239,7 @@ def split_default(doc: str, default: Any) -> tuple[str, str]:
     >>> split_default("Shortest row.", 64), split_default("Names.", ("a", "b"))
     (('Shortest row.', '64'), ('Names.', 'a,b'))
     """
-    if default is None or default == ():
+    if default is None or default in ((), ""):
         said = re.fullmatch(rf"(.*); {'null' if default is None else 'empty'}: (.*)\.", doc)
         return (f"{said[1]}.", said[2]) if said else (doc, "none")
     if not isinstance(default, tuple):

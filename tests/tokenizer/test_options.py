@@ -9,7 +9,15 @@ import pytest
 
 from tokenizer.config import TokenizerConfig
 from tokenizer.corpus.config import SOURCE_EXTENSIONS, CorpusConfig
-from tokenizer.options import OptionParser, add_option, add_options, field_docs, run_command, take_options
+from tokenizer.options import (
+    OptionParser,
+    add_option,
+    add_options,
+    field_docs,
+    run_command,
+    split_default,
+    take_options,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +101,12 @@ def test_bad_input_is_one_line_that_names_the_option_and_code_2(parser, capsys, 
     output, errors = capsys.readouterr()
     assert output == "" and errors.startswith("error: ") and errors.endswith("\n") and errors.count("\n") == 1
     assert line in errors
+
+
+def test_an_empty_default_is_told_as_none():
+    """Of any command: a line that ends with "Default: ." would say nothing."""
+    assert [split_default("Text between.", default)[1] for default in (None, (), "")] == ["none"] * 3
+    assert split_default("Text between; empty: a space.", "") == ("Text between.", "a space")
 
 
 def test_help_tells_doc_syntax_and_default_of_every_option(parser, capsys, monkeypatch):
