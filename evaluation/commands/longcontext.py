@@ -3,18 +3,13 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from evaluation.commands.documents import read_documents
 from evaluation.commands.models import add_models, check_outputs, open_models, write_json
 from evaluation.errors import EvaluationError
 from evaluation.longcontext.settings import LongContextConfig
-from tokenizer.commands.documents import DocumentReader, add_documents
+from tokenizer.commands.documents import add_documents
 from tokenizer.options import OptionParser, add_option, add_options, take_options
-
-if TYPE_CHECKING:
-    from evaluation.held_out_documents import Documents
-    from evaluation.subject import Subject
-    from tokenizer.progress import Progress
 
 __all__ = ["add", "run"]
 
@@ -51,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     subjects = open_models(arguments)
     begins = {name: find_boundaries(subject, arguments.begin).begin for name, subject in subjects.items()}
     with show_progress() as progress:
-        documents = _read_documents(arguments, subjects, progress)
+        documents = read_documents(arguments, subjects, progress)
         tasks = {
             name: make_tasks(config, subject, documents.documents, begins[name], progress)
             for name, subject in subjects.items()
@@ -69,24 +64,3 @@ def run(arguments: argparse.Namespace) -> int:
         if output is not None:
             print(f"wrote {output}", file=sys.stderr)
     return 0
-
-
-def _read_documents(arguments: argparse.Namespace, subjects: dict[str, "Subject"], progress: "Progress") -> "Documents":
-    from evaluation.held_out_documents import find_held_out, store_documents, take_documents
-
-    choice = arguments.num_documents, arguments.seed
-    if arguments.on:
-        reader = DocumentReader(arguments, arguments.on)
-        names = ", ".join(Path(path).name or path for path in arguments.on)
-        documents = take_documents(reader.read(progress), f"read from {names}", *choice)
-        reader.report_skipped()
-        return documents
-    if arguments.store is None:
-        store, source = find_held_out([subject.place for subject in subjects.values()])
-    else:
-        from dataservice import open_store
-
-        whole = open_store(arguments.store)
-        store = whole.held_out or whole
-        source = f"{'all' if whole.held_out is None else 'held out'} of {arguments.store}"
-    return take_documents(store_documents(store), source, *choice)

@@ -5,17 +5,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evaluation.commands.documents import read_documents
 from evaluation.commands.models import add_models, check_outputs, open_models, write_json
 from evaluation.errors import EvaluationError
-from tokenizer.commands.documents import DocumentReader, add_documents
+from tokenizer.commands.documents import add_documents
 from tokenizer.options import OptionParser, add_option
 
 if TYPE_CHECKING:
-    from evaluation.held_out_documents import Documents
     from evaluation.perplexity_tables import Comparison
-    from evaluation.subject import Subject
     from tokenizer.measures.page import Table
-    from tokenizer.progress import Progress
 
 __all__ = ["add", "run"]
 
@@ -63,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     boundaries = {name: find_boundaries(one, arguments.begin, arguments.end) for name, one in subjects.items()}
     contexts = sorted(set(arguments.context)) or [min(subject.max_length for subject in subjects.values())]
     with show_progress() as progress:
-        documents = _read_documents(arguments, subjects, progress)
+        documents = read_documents(arguments, subjects, progress)
         losses = {
             name: measure(
                 subject,
@@ -91,27 +89,6 @@ def _check(arguments: argparse.Namespace) -> None:
             if getattr(arguments, option.removeprefix("--").replace("-", "_")):
                 raise EvaluationError(f"{option} must be left out with --rows, which are those of training")
     check_outputs({"--json": arguments.json, "--page": arguments.page}, arguments.on)
-
-
-def _read_documents(arguments: argparse.Namespace, subjects: dict[str, "Subject"], progress: "Progress") -> "Documents":
-    from evaluation.held_out_documents import find_held_out, store_documents, take_documents
-
-    choice = arguments.num_documents, arguments.seed
-    if arguments.on:
-        reader = DocumentReader(arguments, arguments.on)
-        names = ", ".join(Path(path).name or path for path in arguments.on)
-        documents = take_documents(reader.read(progress), f"read from {names}", *choice)
-        reader.report_skipped()
-        return documents
-    if arguments.store is None:
-        store, source = find_held_out([subject.place for subject in subjects.values()])
-    else:
-        from dataservice import open_store
-
-        whole = open_store(arguments.store)
-        store = whole.held_out or whole
-        source = f"{'all' if whole.held_out is None else 'held out'} of {arguments.store}"
-    return take_documents(store_documents(store), source, *choice)
 
 
 def _run_rows(arguments: argparse.Namespace) -> int:
