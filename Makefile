@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-ray test-remote test-torch test-eval check clean
+.PHONY: demo test test-slow test-slow-runs test-slow-rest test-ray test-remote test-torch test-eval check clean
 
 demo: .venv/installed
 	$(BIN)/python train.py
@@ -10,8 +10,15 @@ demo: .venv/installed
 test: .venv/installed-dev
 	$(BIN)/python -m pytest -m "not slow and not gpu"
 
-test-slow: .venv/installed-dev
-	$(BIN)/python -m pytest -m "slow and not gpu"
+# Two halves, so that `make -j2 test-slow` takes little more than half the time on two cores.
+RUNS := tests/training tests/test_interrupts.py
+test-slow: test-slow-runs test-slow-rest
+
+test-slow-runs: .venv/installed-dev
+	$(BIN)/python -m pytest -m "slow and not gpu" $(RUNS)
+
+test-slow-rest: .venv/installed-dev
+	$(BIN)/python -m pytest -m "slow and not gpu" tests $(RUNS:%=--ignore=%)
 
 test-ray: .venv/installed-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,ray]"

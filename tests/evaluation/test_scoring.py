@@ -17,10 +17,10 @@ def naive(subject, ids):
     return log_probs[np.arange(len(ids) - 1), ids[1:]], log_probs.argmax(-1) == ids[1:]
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 128, 4096])
+@pytest.mark.parametrize("batch_tokens", [1, 128])
 def test_scores_are_those_of_each_sequence_alone(subject, batch_tokens):
     generator = np.random.default_rng(0)
-    lengths = [2, 40, 1, 33, 34, 9, 65, 2]
+    lengths = [2, 40, 1, 33, 34, 2]
     sequences = [generator.integers(0, subject.tokenizer.vocab_size, length) for length in lengths]
     for ids, scored in zip(sequences, score(subject, sequences, batch_tokens=batch_tokens), strict=True):
         if len(ids) == 1:
