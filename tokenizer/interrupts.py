@@ -1,5 +1,6 @@
 """Ctrl-C: one line and status 130, from the first import to the last line, whatever it comes into."""
 
+import atexit
 import os
 import signal
 import sys
@@ -27,6 +28,8 @@ def _end(line: str) -> None:
 
 if sys.argv[:1] == ["-m"]:  # a command is being found: before contextlib and all that a command imports
     end_on_interrupt()
+    # After all work Python takes itself down, and would let the signal kill it without a line.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 import threading  # noqa: E402
 from collections.abc import Callable, Iterator  # noqa: E402
