@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.decomposition.scales import SHORT, Scale, Setting
+from benchmarks.document_table import write_documents
 from dataservice.errors import DataError
 from tokenizer import Progress, Tokenizer
 from tokenizer.corpus import CorpusConfig, Document, is_held_out, list_shards, read_shard
@@ -62,7 +63,7 @@ def make_data(folder: Path, sources: Sources, scale: Scale, progress: Progress) 
         return
     documents, held_out = _read_all(sources)
     _require(len(held_out), "evaluation")
-    _write_documents(haystack_path(folder), _draw(held_out, HAYSTACK_DOCUMENTS))
+    write_documents(haystack_path(folder), _draw(held_out, HAYSTACK_DOCUMENTS))
     trained = _open_tokenizer(folder, sources, scale, documents, progress)
     lengths, held_out_ids = _count_inputs(documents, trained), _encode(held_out, trained)
     for setting in wanted:
@@ -179,7 +180,7 @@ def _make_store(place: Path, documents: list[Document], trained: Tokenizer, prog
     if (place / "manifest.json").exists():
         return
     table = place.parent / f".{place.name}.parquet"
-    _write_documents(table, documents)
+    write_documents(table, documents)
     beside = place.with_name(f".{place.name}")
     shutil.rmtree(beside, ignore_errors=True)
     prepare(CorpusConfig(paths=(str(table),), shard_bytes=1 << 30), trained, beside, workers=1, progress=progress)
@@ -190,17 +191,6 @@ def _make_store(place: Path, documents: list[Document], trained: Tokenizer, prog
 def _draw(documents: list[Document], count: int) -> list[Document]:
     order = np.random.default_rng(_ORDER_SEED).permutation(len(documents))
     return [documents[number] for number in order[:count]]
-
-
-def _write_documents(path: Path, documents: list[Document]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.tmp")
-    columns = pa.table({name: [getattr(each, name) for each in documents] for name in Document._fields})
-    pq.write_table(columns, beside)
-    beside.replace(path)
 
 
 def _write_held_out(path: Path, sequences: list[np.ndarray]) -> None:

@@ -1,13 +1,12 @@
 """Documents, and the repositories that are drawn for a seed."""
 
 from collections.abc import Collection, Iterable
-from pathlib import Path
 
 import numpy as np
 
 from tokenizer.corpus import CorpusConfig, Document, list_shards, read_shard
 
-__all__ = ["draw_documents", "identify", "of_repositories", "read_documents", "split_repositories", "write_documents"]
+__all__ = ["draw_documents", "identify", "of_repositories", "read_documents", "split_repositories"]
 
 LARGEST_PART = 16
 """A document makes up at most a sixteenth of the bytes it is drawn for; longer ones are left out."""
@@ -47,15 +46,3 @@ def draw_documents(documents: list[Document], num_bytes: float, seed: int) -> li
             chosen.append(documents[number])
             left -= size
     return chosen
-
-
-def write_documents(path: Path, documents: list[Document]) -> None:
-    """Write a Parquet file, whole or not at all."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.tmp")
-    columns = pa.table({name: [getattr(each, name) for each in documents] for name in Document._fields})
-    pq.write_table(columns, beside)
-    beside.replace(path)

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.document_table import write_documents
 from benchmarks.processes import ROOT, require_success, run_logged
-from benchmarks.sabpe.documents import draw_documents, of_repositories, split_repositories, write_documents
+from benchmarks.sabpe.documents import draw_documents, of_repositories, split_repositories
 from benchmarks.sabpe.model_outcomes import ModelOutcome, read_outcome
 from benchmarks.sabpe.scales import MAIN, PLAIN, Scale
 from benchmarks.tokenizer_priorities import Setting, make_tokenizer
