@@ -1,8 +1,6 @@
 """Work in processes of their own, one after another, which end with the one that started them."""
 
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,7 +13,8 @@ __all__ = ["ROOT", "ProcessFailedError", "lock", "require_success", "run_logged"
 
 ROOT = Path(__file__).parents[1]
 """Of the repository: where commands are run."""
-_PR_SET_PDEATHSIG = 1
+_ENDING = (sys.executable, str(ROOT / "benchmarks" / "ending_with_parent.py"))
+"""Before a command: on Linux it ends with this process; elsewhere one that is left has to be ended by hand."""
 
 
 class ProcessFailedError(Exception):
@@ -42,9 +41,7 @@ def run_logged(command: list[str], log: Path) -> int:
     """The exit code of a process that ends with this one, and which Ctrl-C reaches too; what it says goes to `log`."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     with log.open("ab") as file:
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=file, stderr=file, env=environment, preexec_fn=_end_with_us
-        )
+        process = subprocess.Popen([*_ENDING, *command], cwd=ROOT, stdout=file, stderr=file, env=environment)
         try:
             return process.wait()
         except KeyboardInterrupt:
@@ -58,9 +55,3 @@ def require_success(code: int, command: list[str], log: Path) -> None:
         told = log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:]
         print("\n".join(told), file=sys.stderr)
         raise ProcessFailedError(code, command)
-
-
-def _end_with_us() -> None:
-    """On Linux the kernel ends a child when its parent is gone; elsewhere one that is left has to be ended by hand."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

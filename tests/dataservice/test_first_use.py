@@ -1,7 +1,6 @@
 """What a first-time user does wrong is one line that says what is there and how to mend it."""
 
 import json
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -92,16 +91,13 @@ def test_a_server_that_cannot_be_names_its_own_options(place, capsys, options, p
 
 
 def test_a_limit_on_the_size_of_files_is_named(place):
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
-
-    command = ["prepare", "a.jsonl", "--tokenizer", "tok", "--output", "store", "--workers", "1"]
+    limited = str(Path(__file__).with_name("limited_file_size.py"))
+    command = ["dataservice", "prepare", "a.jsonl", "--tokenizer", "tok", "--output", "store", "--workers", "1"]
     done = subprocess.run(
-        [sys.executable, "-m", "dataservice", *command],
+        [sys.executable, limited, "600", *command],
         env={"PYTHONPATH": str(Path(dataservice.__file__).parents[1]), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        preexec_fn=limit,
     )
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "limit of 600 bytes on the size of files (ulimit -f)" in done.stderr or "File too large" in done.stderr

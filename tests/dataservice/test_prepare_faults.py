@@ -1,7 +1,6 @@
 import errno
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from dataservice.prepare_shard import ShardTask
 from tokenizer import CorpusConfig, Tokenizer
 from tokenizer.errors import CorpusError, SourceError, TokenizerError
 
+LIMITED = Path(__file__).with_name("limited_file_size.py")
 TOKENIZER = Tokenizer(np.array([[101, 32], [116, 104]]), ("<eot>", "<eod>"))
 
 
@@ -236,24 +236,11 @@ def test_writes_that_the_system_refuses_end_in_one_line(corpus, unbroken, tmp_pa
     """A limit on the size of files: every layer's own writes fail, as on a disk that is full."""
     output = tmp_path / "store"
     TOKENIZER.save(tmp_path / "tokenizer")
-    command = [
-        sys.executable,
-        "-m",
-        "dataservice",
-        "prepare",
-        *corpus.paths,
-        "--tokenizer",
-        str(tmp_path / "tokenizer"),
-    ]
-    command += ["--output", str(output), "--held-out-fraction", "0.3", "--workers", workers]
+    command = [sys.executable, str(LIMITED), str(limit), "dataservice", "prepare", *corpus.paths]
+    command += ["--tokenizer", str(tmp_path / "tokenizer"), "--output", str(output)]
+    command += ["--held-out-fraction", "0.3", "--workers", workers]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-
-    def refuse_large_files():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    done = subprocess.run(
-        command, env=environment, preexec_fn=refuse_large_files, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr and "must be writable" in done.stderr.strip().splitlines()[-1]
     assert not list(output.rglob("*.partial")) and not list(output.rglob("incoming/*"))
