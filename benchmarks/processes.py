@@ -13,8 +13,7 @@ __all__ = ["ROOT", "ProcessFailedError", "lock", "require_success", "run_logged"
 
 ROOT = Path(__file__).parents[1]
 """Of the repository: where commands are run."""
-_ENDING = (sys.executable, str(ROOT / "benchmarks" / "ending_with_parent.py"))
-"""Before a command: on Linux it ends with this process; elsewhere one that is left has to be ended by hand."""
+_ENDING = ROOT / "benchmarks" / "ending_with_parent.py"
 
 
 class ProcessFailedError(Exception):
@@ -40,8 +39,10 @@ def lock(folder: Path) -> Iterator[None]:
 def run_logged(command: list[str], log: Path) -> int:
     """The exit code of a process that ends with this one, and which Ctrl-C reaches too; what it says goes to `log`."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    # On Linux only; elsewhere a process that is left has to be ended by hand.
+    ending = [sys.executable, str(_ENDING), str(os.getpid())]
     with log.open("ab") as file:
-        process = subprocess.Popen([*_ENDING, *command], cwd=ROOT, stdout=file, stderr=file, env=environment)
+        process = subprocess.Popen([*ending, *command], cwd=ROOT, stdout=file, stderr=file, env=environment)
         try:
             return process.wait()
         except KeyboardInterrupt:

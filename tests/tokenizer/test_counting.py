@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -248,27 +249,34 @@ def test_a_process_may_print_and_a_pattern_may_be_long(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to end processes")
-def test_no_process_outlives_its_parent_even_in_a_slow_expression(tmp_path):
+@pytest.mark.parametrize("moment", ["in an expression", "before it has begun"])
+def test_no_process_outlives_its_parent_even_in_a_slow_expression(moment, tmp_path, monkeypatch):
     program = (
         "import sys, tokenizer.counting.processes as processes, tokenizer.counting.counts as counting\n"
         "counting._BATCH_CHARACTERS, start = 10, processes._start_worker\n"
         "def shown(pattern):\n"
         "    worker = start(pattern); print(worker.process.pid, flush=True); return worker\n"
         "processes._start_worker = shown\n"
-        "documents = (('a' * 40 + 'c', 'r', 'l') for _ in range(9))\n"
+        "documents = (('a' * 50 + 'c', 'r', 'l') for _ in range(9))\n"
         "counting.count_words(documents, '(?:a|aa)+b|.', processes=2)\n"
     )
+    if moment == "before it has begun":
+        (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(4)")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=ROOT)
     assert parent.stdout is not None
     worker = int(parent.stdout.readline())
-    time.sleep(1)  # until it is in the expression; no matter if it is not
+    time.sleep(1)  # until it has a batch; no matter if it has none
     parent.kill()
     parent.wait()
     parent.stdout.close()
     deadline = time.monotonic() + 60
     while _lives(worker) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not _lives(worker)
+    left = _lives(worker)
+    if left:
+        os.kill(worker, signal.SIGKILL)
+    assert not left
 
 
 def _lives(process):

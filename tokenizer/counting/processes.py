@@ -52,7 +52,10 @@ def _start_worker(pattern: str) -> Worker:
     # First the place of this package: that of a relative entry is another one when the folder was changed since.
     path = [str(Path(__file__).parents[2]), *map(str, sys.path)]
     reading, writing = os.pipe()
-    program = f"import sys; sys.path[:] = {path!a}; from tokenizer.counting.worker import serve; serve({writing})"
+    program = (
+        f"import sys; sys.path[:] = {path!a}; from tokenizer.counting.worker import serve; "
+        f"serve({writing}, parent={os.getpid()})"
+    )
     try:
         process = subprocess.Popen(
             [sys.executable, "-c", program],

@@ -16,9 +16,12 @@ __all__ = ["serve"]
 PR_SET_PDEATHSIG = 1
 
 
-def serve(descriptor: int) -> None:
-    """Read the pattern and batches from stdin; write a part for each None, or a failure, which is the end."""
-    _end_with_parent()
+def serve(descriptor: int, parent: int) -> None:
+    """Read the pattern and batches from stdin; write a part for each None, or a failure, which is the end.
+
+    descriptor: where parts are written. parent: the id of the process that started this one.
+    """
+    _end_with_parent(parent)
     requests, replies = sys.stdin.buffer, os.fdopen(descriptor, "wb")
     try:
         pattern = pickle.load(requests)
@@ -44,7 +47,9 @@ def serve(descriptor: int) -> None:
             return
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     """Ask Linux to kill this process when who started it has ended, even in the middle of an expression."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        if os.getppid() != parent:  # it had ended before that was asked
+            os._exit(1)
