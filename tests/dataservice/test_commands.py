@@ -38,6 +38,7 @@ def test_prepare_then_stats_show_and_verify(arguments, tmp_path, capsys):
     assert "complete" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_page_of_stats_holds_the_printed_numbers_and_is_checked_before_any_work(arguments, tmp_path, capsys):
     store, page = str(tmp_path / "store"), tmp_path / "page.html"
     assert main(arguments) == 0

@@ -34,6 +34,7 @@ def documents(tmp_path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_stores_batches_and_states_depend_on_documents_and_settings_alone(documents, tmp_path):
     processes = []
     for number, (hash_seed, *arguments) in enumerate(CIRCUMSTANCES):

@@ -44,6 +44,7 @@ for batch in batches(Store.open(path), config):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ends_in", "status"), [("time", 0), pytest.param("an error", 1, marks=pytest.mark.slow)])
 def test_a_process_that_forgets_to_close_its_iterators_ends(make_store, ends_in, status):
     request = pickle.dumps((make_store(LENGTHS).path, config_of(epochs=1000), ends_in))
@@ -81,6 +82,7 @@ def test_two_iterators_of_one_dataset_do_not_disturb_each_other(make_store):
         iterator.close()
 
 
+@pytest.mark.slow
 def test_iterators_that_live_when_python_ends_say_nothing(make_store):
     store = make_store(LENGTHS)
     program = (

@@ -138,6 +138,7 @@ def folders(subject, tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_command_finds_the_same_in_a_run_and_in_its_export(folders, subject, monkeypatch, capsys):
     answer(monkeypatch, lambda token: 0.001 if token < 256 else 0.5)
     outputs = ["--json", "out.json", "--page", "out.html", "--percent", str(SPREAD)]

@@ -164,7 +164,7 @@ def test_standard_input_may_stand_among_files(place):
     assert process.returncode == 0 and texts == [Path("text.txt").read_text(), "from elsewhere"]
 
 
-@pytest.mark.parametrize("left", ["1", "2", "12"])
+@pytest.mark.parametrize("left", ["1", *(pytest.param(left, marks=pytest.mark.slow) for left in ("2", "12"))])
 def test_files_are_written_even_when_nobody_reads_what_is_printed(place, left):
     with start("evaluate tok --on text.txt --json out.json --page out.html") as process:
         assert process.stdout is not None and process.stderr is not None

@@ -239,6 +239,7 @@ def test_texts_of_classes_of_the_callers_are_counted_as_texts():
     assert_same(count_words(documents, "gpt4", processes=2), count_words(plain, "gpt4"))
 
 
+@pytest.mark.slow
 def test_a_process_may_print_and_a_pattern_may_be_long(tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text("print('hello from the site')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -186,6 +186,7 @@ def test_emptied_metadata_is_a_reason_that_can_be_read(tmp_path, run, tokenizer,
         assert "its _METADATA, _sharding or manifest.ocdbt cannot be read" in output and output.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_command_says_nothing_beside_its_own_line(run, tmp_path):
     """In a process of its own, where nobody has quieted orbax before: over a whole checkpoint and a damaged one."""
     shutil.copytree(run, tmp_path / "cut")

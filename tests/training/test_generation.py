@@ -61,6 +61,7 @@ def alone(run, _quick_compilation):
     return texts
 
 
+@pytest.mark.slow
 def test_several_prompts_give_a_json_line_each_of_what_follows_it_alone(run, alone, capsys):
     words = [word for prompt in PROMPTS for word in ("--prompt", prompt)]
     lines = output(capsys, "generate", run, *words, "--seed", 3, *QUICK).splitlines()

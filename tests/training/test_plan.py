@@ -55,6 +55,7 @@ def test_memory_by_formula_is_what_the_compiler_says(cases):
         assert expected / MOST_OFF < found < expected * MOST_OFF, report
 
 
+@pytest.mark.slow
 def test_one_billion_parameters_are_lowered_for_64_devices_that_are_not_there():
     config = load_config([LARGE, "distributed.tensor_parallel=2"])
     recipe = plan_recipe(config, abstract_mesh(64, 2), "bfloat16")

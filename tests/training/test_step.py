@@ -171,6 +171,7 @@ def test_the_table_says_the_passes_and_which_lengths_have_too_few_rows():
     assert len(compilation_table(steps, recipe_of())) == 4
 
 
+@pytest.mark.slow
 def test_passes_need_less_memory():
     def temporary_bytes(microbatch_tokens):
         recipe = recipe_of(tokens=8192, microbatch_tokens=microbatch_tokens)

@@ -50,6 +50,7 @@ def test_all_tasks_give_tables_values_and_a_page(runs, corpus, tmp_path, capsys)
     assert files[1].read_text().count("<svg") == 3 * 2 + 1 + 2 + 4 * 2
 
 
+@pytest.mark.slow
 def test_one_task_is_the_same_every_time(runs, corpus, tmp_path, capsys):
     words = ["longcontext", runs[0], "--on", corpus, "--task", "repetition", "--lengths", "64", "--depths", "0.5"]
     words += ["--samples", "3", "--passage", "8", "--json"]
