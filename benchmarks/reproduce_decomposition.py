@@ -19,19 +19,13 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from benchmarks.decomposition.arms import arms_of
 from benchmarks.decomposition.scales import SCALES, Scale
+from benchmarks.plan import PlanError, add_size_options, check_as_begun, read_plan, write_plan
 from tokenizer.options import OptionParser, run_command
-
-PLAN = "plan.json"
-
-
-class PlanError(Exception):
-    """Options that do not go together, or not with what is in the folder."""
 
 
 def make_parser() -> OptionParser:
@@ -49,12 +43,7 @@ def make_parser() -> OptionParser:
         metavar="KIND=PATH",
         help="train=PATH... eval=PATH... (without eval a tenth of the repositories is held out), or store=STORE",
     )
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument(
-        "--quick", action="store_const", dest="scale", const="quick", help="sizes that only show it works"
-    )
-    size.add_argument("--full", action="store_const", dest="scale", const="full", help="all arms; days, or a GPU")
-    parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default 2; quick 1, full 3)")
+    add_size_options(parser, seeds="default 2; quick 1, full 3", full="all arms; days, or a GPU")
     parser.add_argument(
         "--contexts", type=int, nargs="+", metavar="N", help="longest rows (default 2048; full 2048 4096)"
     )
@@ -64,15 +53,6 @@ def make_parser() -> OptionParser:
     )
     parser.add_argument("--tokens-per-step", type=int, metavar="N", help="(default 4096; quick 2048, full 8192)")
     parser.add_argument("--vocab-size", type=int, metavar="N", help="of the tokenizer (default 4096; quick 2048)")
-    parser.add_argument(
-        "--set",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="more settings of train.py for every arm: model.dim=256",
-    )
-    parser.add_argument("--document", type=Path, metavar="FILE.md", help="put the report there, and plots beside it")
-    parser.add_argument("--report", action="store_true", help="render what is there, run nothing")
     return parser
 
 
@@ -80,10 +60,11 @@ def run(options: argparse.Namespace) -> int:
     """All that is not done, then the report."""
     from benchmarks.decomposition.documents import make_data
     from benchmarks.decomposition.jobs import base_config, hot_jobs, main_jobs, trial_jobs
-    from benchmarks.decomposition.publishing import note_command, write_results
+    from benchmarks.decomposition.publishing import write_results
     from benchmarks.decomposition.rates import chosen_rates
     from benchmarks.decomposition.running import run_jobs, time_steps
     from benchmarks.processes import lock
+    from benchmarks.publishing import note_command
     from tokenizer import show_progress
     from tokenizer.output import check_writable, write_file
 
@@ -95,8 +76,8 @@ def run(options: argparse.Namespace) -> int:
     sources = read_sources(options.data, has_data=(output / "stores").exists())
     check_writable(output)
     with lock(output / "runs"):
-        write_file(output / PLAN, (json.dumps(asdict(scale), indent=1) + "\n").encode())
-        note_command(output)
+        write_plan(scale, output)
+        note_command("benchmarks.reproduce_decomposition", output)
         # JSON is YAML.
         write_file(output / "base.yaml", (json.dumps(base_config(scale), indent=1) + "\n").encode())
         with show_progress() as progress:
@@ -120,11 +101,8 @@ def choose_scale(options: argparse.Namespace, output: Path) -> Scale:
     Raises:
         PlanError: the folder was begun with another, or the options contradict each other.
     """
-    path = output / PLAN
     if options.report:
-        if not path.exists():
-            raise PlanError(f"--output must be a folder of this command, got {output} without {PLAN}; run it first")
-        return read_scale(path)
+        return read_plan(Scale, output)
     scale = SCALES[options.scale or "default"].with_options(
         seeds=options.seeds,
         contexts=tuple(options.contexts) if options.contexts else None,
@@ -135,23 +113,8 @@ def choose_scale(options: argparse.Namespace, output: Path) -> Scale:
         only_arms=tuple(options.arms),
     )
     check_scale(scale)
-    if path.exists():
-        was = json.loads(path.read_text(encoding="utf-8"))
-        for name, value in json.loads(json.dumps(scale.identity())).items():
-            if was.get(name) != value:
-                raise PlanError(
-                    f"{name} must be {was.get(name)} in {output}, as it was begun, got {value}; choose another --output"
-                )
+    check_as_begun(scale, output)
     return scale
-
-
-def read_scale(path: Path) -> Scale:
-    """The scale that a folder was last run with."""
-    fields = json.loads(path.read_text(encoding="utf-8"))
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
-    return Scale(**values)
 
 
 def check_scale(scale: Scale) -> None:

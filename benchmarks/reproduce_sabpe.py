@@ -18,20 +18,14 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from benchmarks.plan import PlanError, add_size_options, check_as_begun, read_plan, write_plan
 from benchmarks.sabpe.scales import PARTS, SCALES, Scale
 from tokenizer.options import OptionParser, run_command
 
-PLAN = "plan.json"
 DOCUMENTS = "documents.json"
-
-
-class PlanError(Exception):
-    """Options that do not go together, or not with what is in the folder."""
 
 
 def make_parser() -> OptionParser:
@@ -46,12 +40,7 @@ def make_parser() -> OptionParser:
     parser.add_argument(
         "--on", nargs="+", default=[], metavar="PATH", help="documents of other repositories to measure on"
     )
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument(
-        "--quick", action="store_const", dest="scale", const="quick", help="sizes that only show it works"
-    )
-    size.add_argument("--full", action="store_const", dest="scale", const="full", help="larger models; a day, or a GPU")
-    parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default 3; quick 1, full 5)")
+    add_size_options(parser, seeds="default 3; quick 1, full 5", full="larger models; a day, or a GPU")
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="these alone (default all)")
     parser.add_argument("--vocab-size", type=int, metavar="N", help="of the tokenizers (default 32768; quick 4096)")
     parser.add_argument(
@@ -60,19 +49,15 @@ def make_parser() -> OptionParser:
     parser.add_argument(
         "--model-bytes", type=float, metavar="N", help="of text a model (default 2e7; quick 1e6, full 4.8e7)"
     )
-    parser.add_argument(
-        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="more settings of train.py: model.dim=256"
-    )
-    parser.add_argument("--document", type=Path, metavar="FILE.md", help="put the report there, and plots beside it")
-    parser.add_argument("--report", action="store_true", help="render what is there, run nothing")
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
     """All that is not done, then the report."""
     from benchmarks.processes import lock
-    from benchmarks.sabpe.publishing import note_command, write_results
-    from tokenizer.output import check_writable, write_file
+    from benchmarks.publishing import note_command
+    from benchmarks.sabpe.publishing import write_results
+    from tokenizer.output import check_writable
 
     output: Path = options.output.absolute()
     scale = choose_scale(options, output)
@@ -81,9 +66,9 @@ def run(options: argparse.Namespace) -> int:
             raise PlanError("--train and --on must name documents, got none; write --train PATH... --on PATH...")
         check_writable(output)
         with lock(output / "runs"):
-            write_file(output / PLAN, (json.dumps(asdict(scale), indent=1) + "\n").encode())
+            write_plan(scale, output)
             check_same_documents(output, {"train": options.train, "on": options.on})
-            note_command(output)
+            note_command("benchmarks.reproduce_sabpe", output)
             _do(options, scale, output)
     write_results(scale, output, options.document)
     return 0
@@ -162,11 +147,8 @@ def choose_scale(options: argparse.Namespace, output: Path) -> Scale:
     Raises:
         PlanError: the folder was begun with another, or the options contradict each other.
     """
-    path = output / PLAN
     if options.report:
-        if not path.exists():
-            raise PlanError(f"--output must be a folder of this command, got {output} without {PLAN}; run it first")
-        return read_scale(path)
+        return read_plan(Scale, output)
     scale = SCALES[options.scale or "default"].with_options(
         seeds=options.seeds,
         parts=tuple(options.parts) if options.parts else None,
@@ -176,13 +158,7 @@ def choose_scale(options: argparse.Namespace, output: Path) -> Scale:
         overrides=tuple(options.set),
     )
     check_scale(scale)
-    if path.exists():
-        was = json.loads(path.read_text(encoding="utf-8"))
-        for name, value in json.loads(json.dumps(scale.identity())).items():
-            if was.get(name) != value:
-                raise PlanError(
-                    f"{name} must be {was.get(name)} in {output}, as it was begun, got {value}; choose another --output"
-                )
+    check_as_begun(scale, output)
     return scale
 
 
@@ -193,15 +169,6 @@ def check_scale(scale: Scale) -> None:
         if getattr(scale, name) < number:
             option = name.replace("_", "-")
             raise PlanError(f"--{option} must be at least {number}, got {getattr(scale, name)}; raise it")
-
-
-def read_scale(path: Path) -> Scale:
-    """The scale that a folder was last run with."""
-    fields = json.loads(path.read_text(encoding="utf-8"))
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
-    return Scale(**values)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,8 +1,6 @@
 """What is written of the results: results.json, report.md, commands.md, plots/, and a document, if one is named."""
 
 import json
-import shlex
-import sys
 from pathlib import Path
 
 from benchmarks.decomposition.jobs import hot_jobs, main_jobs
@@ -12,19 +10,11 @@ from benchmarks.decomposition.results import as_json, gather
 from benchmarks.decomposition.running import commands_of
 from benchmarks.decomposition.scales import Scale
 from benchmarks.decomposition.tables import report
-from benchmarks.publishing import publish, show_command
+from benchmarks.publishing import publish, read_command, show_command
 from tokenizer import Tokenizer
 from tokenizer.output import write_file
 
-__all__ = ["note_command", "write_results"]
-
-COMMAND = "command.txt"
-
-
-def note_command(output: Path) -> None:
-    """Keep the command line that runs are made by, for reports."""
-    text = shlex.join(["python", "-m", "benchmarks.reproduce_decomposition", *sys.argv[1:]])
-    write_file(output / COMMAND, f"{text}\n".encode())
+__all__ = ["write_results"]
 
 
 def write_results(scale: Scale, output: Path, document: Path | None) -> None:
@@ -32,7 +22,7 @@ def write_results(scale: Scale, output: Path, document: Path | None) -> None:
     rates = chosen_rates(scale, output)
     jobs, hot = list(main_jobs(scale, rates.chosen)), list(hot_jobs(scale))
     results = gather(scale, jobs, hot, output, Tokenizer.load(output / "tokenizer").vocab_size)
-    text = report(scale, results, (output / COMMAND).read_text(encoding="utf-8").strip())
+    text = report(scale, results, read_command(output))
     lines = [
         f"- {job.title}: " + "; ".join(f"`{show_command(each)}`" for each in commands_of(job, scale, output))
         for job in [*rates.trials, *jobs, *hot]

@@ -1,11 +1,9 @@
 """What is written of the results: results.json, report.md, commands.md, plots/, and a document, if one is named."""
 
 import json
-import shlex
-import sys
 from pathlib import Path
 
-from benchmarks.publishing import publish, show_command
+from benchmarks.publishing import publish, read_command, show_command
 from benchmarks.sabpe.models import commands_of, model_jobs
 from benchmarks.sabpe.plots import write_plots
 from benchmarks.sabpe.results import as_json, gather
@@ -13,21 +11,13 @@ from benchmarks.sabpe.scales import Scale
 from benchmarks.sabpe.tables import report
 from tokenizer.output import write_file
 
-__all__ = ["note_command", "write_results"]
-
-COMMAND = "command.txt"
-
-
-def note_command(output: Path) -> None:
-    """Keep the command line that everything is made by, for reports."""
-    text = shlex.join(["python", "-m", "benchmarks.reproduce_sabpe", *sys.argv[1:]])
-    write_file(output / COMMAND, f"{text}\n".encode())
+__all__ = ["write_results"]
 
 
 def write_results(scale: Scale, output: Path, document: Path | None) -> None:
     """Write, and print the report of, what is done so far."""
     results = gather(scale, output)
-    text = report(scale, results, (output / COMMAND).read_text(encoding="utf-8").strip())
+    text = report(scale, results, read_command(output))
     lines = [
         f"- {job.arm}, seed {job.seed}: "
         + "; ".join(f"`{show_command(each)}`" for each in commands_of(job, scale, output))

@@ -1,5 +1,5 @@
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,8 @@ from benchmarks.decomposition.jobs import base_config, hot_jobs, main_jobs, trai
 from benchmarks.decomposition.results import SettingResult, as_json
 from benchmarks.decomposition.scales import DEFAULT, FULL, QUICK, SCALES, Setting
 from benchmarks.decomposition.tables import format_spread, report
-from benchmarks.reproduce_decomposition import PLAN, PlanError, choose_scale, make_parser, read_sources
+from benchmarks.plan import PlanError, write_plan
+from benchmarks.reproduce_decomposition import choose_scale, make_parser, read_sources
 from dataservice import DataConfig
 from training.config import load_config, resolved_settings
 
@@ -77,7 +78,7 @@ def options(tmp_path: Path, *words: str):
 
 def test_a_folder_goes_on_with_more_seeds_and_not_with_another_size(tmp_path):
     first = choose_scale(options(tmp_path, "--quick", "--tokens", "65536"), tmp_path)
-    (tmp_path / PLAN).write_text(json.dumps(asdict(first)), encoding="utf-8")
+    write_plan(first, tmp_path)
     more = choose_scale(options(tmp_path, "--quick", "--tokens", "65536", "--seeds", "3", "--arms", "packed"), tmp_path)
     assert (more.seeds, [arm.name for arm in arms_of(more, more.settings[0])]) == (3, ["packed"])
     assert choose_scale(options(tmp_path, "--report"), tmp_path) == first
