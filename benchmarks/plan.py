@@ -2,15 +2,30 @@
 
 import argparse
 import json
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from tokenizer.output import write_file
 
-__all__ = ["PLAN", "PlanError", "add_size_options", "check_as_begun", "read_plan", "write_plan"]
+__all__ = [
+    "PLAN",
+    "PlanError",
+    "add_size_options",
+    "check_as_begun",
+    "check_same_documents",
+    "check_settings",
+    "identify",
+    "read_plan",
+    "write_plan",
+]
 
 PLAN = "plan.json"
+DOCUMENTS = "documents.json"
+_SHOWN = {"name": "the size", "overrides": "--set"}
+"""What fields are to who types options."""
 
 
 class PlanError(Exception):
@@ -78,5 +93,50 @@ def check_as_begun(scale: Scale, output: Path) -> None:
     for name, value in json.loads(json.dumps(scale.identity())).items():
         if was and was.get(name) != value:
             raise PlanError(
-                f"{name} must be {was.get(name)} in {output}, as it was begun, got {value}; choose another --output"
+                f"{_SHOWN.get(name, name)} must be {was.get(name)} in {output}, as it was begun, got {value}; "
+                "choose another --output"
             )
+
+
+def check_settings(base: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Refuse settings that train.py would refuse, before anything is made of them.
+
+    Raises:
+        TrainingError: it would.
+    """
+    from training.config import load_config
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "base.yaml"
+        path.write_text(json.dumps(base), encoding="utf-8")  # JSON is YAML
+        load_config([str(path), *overrides])
+
+
+def identify(paths: Collection[str]) -> list[str]:
+    """What tells documents from others, or from changed ones, without reading them: sizes and times of their files.
+
+    Raises:
+        TokenizerError: there are none.
+    """
+    from tokenizer.corpus import CorpusConfig, list_shards
+
+    return [str(shard.identity) for shard in list_shards(CorpusConfig(paths=tuple(paths)))] if paths else []
+
+
+def check_same_documents(output: Path, found: Mapping[str, list[str]]) -> None:
+    """Note what documents a folder is begun with.
+
+    found: what tells them from others, by the option that names them.
+
+    Raises:
+        PlanError: it was begun with others.
+    """
+    path = output / DOCUMENTS
+    was = json.loads(path.read_text(encoding="utf-8")) if path.exists() else found
+    for option in found:
+        if was.get(option, []) != found[option]:
+            raise PlanError(
+                f"{option} must be the documents that {output} was begun with, got others or changed ones; "
+                "choose another --output"
+            )
+    write_file(path, (json.dumps(found) + "\n").encode())

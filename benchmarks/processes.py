@@ -32,8 +32,10 @@ def lock(folder: Path) -> Iterator[None]:
         TrainingError: there is one.
     """
     held = Run(folder).lock()
-    yield
-    held.close()
+    try:
+        yield
+    finally:
+        held.close()
 
 
 def run_logged(command: list[str], log: Path) -> int:

@@ -24,7 +24,15 @@ from pathlib import Path
 
 from benchmarks.decomposition.arms import arms_of
 from benchmarks.decomposition.scales import SCALES, Scale
-from benchmarks.plan import PlanError, add_size_options, check_as_begun, read_plan, write_plan
+from benchmarks.plan import (
+    PlanError,
+    add_size_options,
+    check_as_begun,
+    check_same_documents,
+    check_settings,
+    read_plan,
+    write_plan,
+)
 from tokenizer.options import OptionParser, run_command
 
 
@@ -58,7 +66,7 @@ def make_parser() -> OptionParser:
 
 def run(options: argparse.Namespace) -> int:
     """All that is not done, then the report."""
-    from benchmarks.decomposition.documents import make_data
+    from benchmarks.decomposition.documents import identify_sources, make_data
     from benchmarks.decomposition.jobs import base_config, hot_jobs, main_jobs, trial_jobs
     from benchmarks.decomposition.publishing import write_results
     from benchmarks.decomposition.rates import chosen_rates
@@ -74,8 +82,11 @@ def run(options: argparse.Namespace) -> int:
         write_results(scale, output, options.document)
         return 0
     sources = read_sources(options.data, has_data=(output / "stores").exists())
+    check_settings(base_config(scale), scale.overrides)
     check_writable(output)
     with lock(output / "runs"):
+        if options.data:
+            check_same_documents(output, identify_sources(sources))
         write_plan(scale, output)
         note_command("benchmarks.reproduce_decomposition", output)
         # JSON is YAML.

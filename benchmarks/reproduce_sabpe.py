@@ -15,17 +15,23 @@ More seeds (--seeds) and parts (--parts) may be added later; other sizes need an
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from benchmarks.plan import PlanError, add_size_options, check_as_begun, read_plan, write_plan
+from benchmarks.plan import (
+    PlanError,
+    add_size_options,
+    check_as_begun,
+    check_same_documents,
+    check_settings,
+    identify,
+    read_plan,
+    write_plan,
+)
 from benchmarks.sabpe.scales import PARTS, SCALES, Scale
 from tokenizer.options import OptionParser, run_command
-
-DOCUMENTS = "documents.json"
 
 
 def make_parser() -> OptionParser:
@@ -56,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
     """All that is not done, then the report."""
     from benchmarks.processes import lock
     from benchmarks.publishing import note_command
+    from benchmarks.sabpe.models import base_config
     from benchmarks.sabpe.publishing import write_results
     from tokenizer.output import check_writable
 
@@ -64,10 +71,11 @@ def run(options: argparse.Namespace) -> int:
     if not options.report:
         if not options.train or not options.on:
             raise PlanError("--train and --on must name documents, got none; write --train PATH... --on PATH...")
+        check_settings(base_config(scale), scale.overrides)
         check_writable(output)
         with lock(output / "runs"):
+            check_same_documents(output, {"--train": identify(options.train), "--on": identify(options.on)})
             write_plan(scale, output)
-            check_same_documents(output, {"train": options.train, "on": options.on})
             note_command("benchmarks.reproduce_sabpe", output)
             _do(options, scale, output)
     write_results(scale, output, options.document)
@@ -118,27 +126,6 @@ def check_documents(documents, option: str):
             f"{sum(not document.repository for document in documents)} documents of none; add a column repository"
         )
     return documents
-
-
-def check_same_documents(output: Path, paths: dict[str, list[str]]) -> None:
-    """Note which documents a folder is begun with.
-
-    Raises:
-        PlanError: it was begun with others.
-    """
-    from benchmarks.sabpe.documents import identify
-    from tokenizer.output import write_file
-
-    found = {name: identify(places) for name, places in paths.items()}
-    path = output / DOCUMENTS
-    was = json.loads(path.read_text(encoding="utf-8")) if path.exists() else found
-    for name in found:
-        if was[name] != found[name]:
-            raise PlanError(
-                f"--{name} must be the documents that {output} was begun with, got others or changed ones; "
-                "choose another --output"
-            )
-    write_file(path, (json.dumps(found) + "\n").encode())
 
 
 def choose_scale(options: argparse.Namespace, output: Path) -> Scale:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.document import write_part
 from tokenizer import CorpusConfig, Document, Tokenizer, TokenizerConfig
-from tokenizer.artefact import write_file
+from tokenizer.output import write_file
 from tokenizer.corpus import list_shards, read_shard
 from tokenizer.counting.counts import WordCounts, count_words
 from tokenizer.measures import evaluate

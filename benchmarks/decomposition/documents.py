@@ -12,12 +12,22 @@ import numpy as np
 
 from benchmarks.decomposition.scales import SHORT, Scale, Setting
 from benchmarks.document_table import write_documents
+from benchmarks.plan import identify
 from dataservice.errors import DataError
 from tokenizer import Progress, Tokenizer
 from tokenizer.corpus import CorpusConfig, Document, is_held_out, list_shards, read_shard
 from tokenizer.output import write_file
 
-__all__ = ["Sources", "haystack_path", "held_out_path", "make_data", "read_held_out", "select", "store_path"]
+__all__ = [
+    "Sources",
+    "haystack_path",
+    "held_out_path",
+    "identify_sources",
+    "make_data",
+    "read_held_out",
+    "select",
+    "store_path",
+]
 
 LARGEST_PART = 16
 """A document makes up at most a sixteenth of the tokens it is drawn for; longer ones are left out."""
@@ -36,6 +46,22 @@ class Sources(NamedTuple):
     """None: a tenth of the repositories of `train`, or what the store holds out."""
     store: str | None = None
     """Its documents and its tokenizer."""
+
+
+def identify_sources(sources: Sources) -> dict[str, list[str]]:
+    """What tells the documents from others, by the option that names them.
+
+    Raises the errors of corpora and stores that are not there.
+    """
+    stored = []
+    if sources.store is not None:
+        store = _open_store(sources.store)
+        stored = [store.prefix_digest(store.num_planned_shards)]
+    return {
+        "--data train=": identify(sources.train),
+        "--data eval=": identify(sources.evaluation),
+        "--data store=": stored,
+    }
 
 
 def store_path(folder: Path, setting: Setting, *, short: bool = False) -> Path:
@@ -123,11 +149,15 @@ def _read_corpus(config: CorpusConfig) -> list[Document]:
 
 def _read_store(place: str) -> tuple[list[Document], list[Document]]:
     """What a store keeps for training, and what it holds out."""
-    from dataservice import DataConfig, open_store
-
-    store = open_store(DataConfig(store=place))
+    store = _open_store(place)
     trained = store.tokenizer()
     return _decode(store, trained), _decode(store.held_out, trained) if store.held_out is not None else []
+
+
+def _open_store(place: str):
+    from dataservice import DataConfig, open_store
+
+    return open_store(DataConfig(store=place))
 
 
 def _decode(store, trained: Tokenizer) -> list[Document]:
@@ -150,9 +180,7 @@ def _open_tokenizer(
     place = folder / "tokenizer"
     if not (place / "tokenizer.json").exists():
         if sources.store is not None:
-            from dataservice import DataConfig, open_store
-
-            trained = open_store(DataConfig(store=sources.store)).tokenizer()
+            trained = _open_store(sources.store).tokenizer()
         else:
             triples = ((each.text, each.repository, each.language) for each in documents)
             progress("train tokenizer", 0, 1)

@@ -6,16 +6,11 @@ import numpy as np
 
 from tokenizer.corpus import CorpusConfig, Document, list_shards, read_shard
 
-__all__ = ["draw_documents", "identify", "of_repositories", "read_documents", "split_repositories"]
+__all__ = ["draw_documents", "of_repositories", "read_documents", "split_repositories"]
 
 LARGEST_PART = 16
 """A document makes up at most a sixteenth of the bytes it is drawn for; longer ones are left out."""
 _ORDER_SEED = 20260414
-
-
-def identify(paths: Collection[str]) -> list[str]:
-    """What tells documents from others, or from changed ones, without reading them: sizes and times of their files."""
-    return [str(shard.identity) for shard in list_shards(CorpusConfig(paths=tuple(paths)))]
 
 
 def read_documents(paths: Collection[str]) -> list[Document]:

@@ -25,6 +25,7 @@ from tokenizer.output import write_file
 __all__ = [
     "ARMS",
     "Job",
+    "base_config",
     "commands_of",
     "is_done",
     "make_data",
