@@ -201,6 +201,18 @@ class _WithoutGivenUp:
             self._hook(unraisable)
 
 
+def read_position(place: epath.Path, mend: str) -> Position | None:
+    """The position of a checkpoint (CHECKPOINTS/STEP), which weights from elsewhere have none of.
+
+    Raises:
+        CheckpointError: it is damaged.
+    """
+    if not (place / "position").exists():
+        return None
+    with reading(place, mend), ocp.Checkpointer(ocp.JsonCheckpointHandler()) as reader:
+        return Position(**reader.restore(place / "position"))
+
+
 def restore_params(place: epath.Path, shapes: Any, mend: str) -> Any:
     """The parameters of a checkpoint alone, without the optimizer's state; their moving average where there is one.
 

@@ -10,10 +10,8 @@ from evaluation.errors import EvaluationError
 from tokenizer.options import OptionParser, add_option
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from evaluation.subject import Subject
-    from evaluation.undertrained import Undertrained
+    from evaluation.undertrained import Occurrences, Undertrained
     from tokenizer.progress import Progress
 
 __all__ = ["add", "run"]
@@ -34,7 +32,10 @@ def add(parser: OptionParser) -> None:
     add_option(command, "--num-controls", int, controls, default=100, least=1)
     unused = "Ids known to be unused; empty: tokens with reserved names, else rows above the vocabulary."
     add_option(command, "--unused", tuple[int, ...], unused, default=())
-    stores = "Stores that the models were trained on, one for each or one for all: how often each token was there."
+    stores = (
+        "Stores that the models were trained on, one for each or one for all: how often each token was there, in the "
+        "steps of a run whose store it is, else in the whole store."
+    )
     command.add_argument("--store", nargs="+", default=[], metavar="STORE", help=stores)
     add_option(command, "--rows", int, "Candidates of each model to print.", default=20, metavar="N", least=0)
     command.add_argument("--json", metavar="FILE", help="Write what was found as JSON, too.")
@@ -84,19 +85,16 @@ def _check(arguments: argparse.Namespace) -> None:
         raise EvaluationError(f"--removal must be of one model, got {len(arguments.models)}; name them one by one")
 
 
-def _count(stores: list[str], subjects: dict[str, "Subject"], progress: "Progress") -> dict[str, "np.ndarray"]:
-    """Occurrences of each model's tokens, int64[V], by its name; every store is read once."""
+def _count(stores: list[str], subjects: dict[str, "Subject"], progress: "Progress") -> dict[str, "Occurrences"]:
+    """Occurrences of each model's tokens, by its name."""
     from dataservice import open_store
-    from evaluation.undertrained import count_occurrences
+    from evaluation.undertrained import find_occurrences
 
-    counted, by_place = {}, {}
     places = stores * len(subjects) if len(stores) == 1 else stores
-    for (name, subject), place in zip(subjects.items(), places, strict=False):  # without stores none is counted
-        store = open_store(place, subject.tokenizer.fingerprint)
-        if place not in by_place:
-            by_place[place] = count_occurrences(store, subject.tokenizer.vocab_size, progress)
-        counted[name] = by_place[place]
-    return counted
+    return {
+        name: find_occurrences(subject, open_store(place, subject.tokenizer.fingerprint), progress)
+        for (name, subject), place in zip(subjects.items(), places, strict=False)  # without stores none is counted
+    }
 
 
 def _write(arguments: argparse.Namespace, models: list["Undertrained"]) -> list[str]:

@@ -10,17 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from evaluation.undertrained.evidence import count_occurrences
     from evaluation.undertrained.export import removal_json, to_json
     from evaluation.undertrained.finding import Settings, Undertrained, find_undertrained
+    from evaluation.undertrained.occurrences import Occurrences, find_occurrences
     from evaluation.undertrained.page import make_sections
     from evaluation.undertrained.prompts import repetition_documents
     from evaluation.undertrained.tables import make_tables
 
 __all__ = [
+    "Occurrences",
     "Settings",
     "Undertrained",
-    "count_occurrences",
+    "find_occurrences",
     "find_undertrained",
     "make_sections",
     "make_tables",
@@ -30,9 +31,10 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Occurrences": "occurrences",
     "Settings": "finding",
     "Undertrained": "finding",
-    "count_occurrences": "evidence",
+    "find_occurrences": "occurrences",
     "find_undertrained": "finding",
     "make_sections": "page",
     "make_tables": "tables",

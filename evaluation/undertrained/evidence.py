@@ -5,15 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dataservice import Store
+from evaluation.undertrained.occurrences import Occurrences
 from tokenizer import Tokenizer, TokenizerError
 from tokenizer.measures.merge_graph import count_made
-from tokenizer.progress import Progress
 
-__all__ = ["Evidence", "count_occurrences", "gather_evidence", "with_history"]
+__all__ = ["Evidence", "gather_evidence", "with_history"]
 
 NUM_BYTES = 256
-BLOCK_TOKENS = 1 << 24
 
 
 class Evidence(NamedTuple):
@@ -28,7 +26,9 @@ class Evidence(NamedTuple):
     final_frequency: np.ndarray
     """What of F was not merged on into other tokens: how often the token stands in what the tokenizer learnt from."""
     occurrences: np.ndarray | None
-    """How often training data have the token; None where no store was given."""
+    """How often the token was counted in `scope`; None where it was not."""
+    scope: str
+    """What occurrences are counted in, in words; "" for nothing."""
     standing: np.ndarray
     """float64[V]: the share of the cases in which a token is made that it stays; NaN where it is not known."""
 
@@ -45,8 +45,8 @@ class Evidence(NamedTuple):
         return known[np.argsort(-self.final_frequency[known], kind="stable")] if len(known) else eligible
 
 
-def gather_evidence(tokenizer: Tokenizer, occurrences: np.ndarray | None = None) -> Evidence:
-    """Put together what the tokenizer knows of its merges and what was counted, int64[V], if anything was."""
+def gather_evidence(tokenizer: Tokenizer, counted: Occurrences | None = None) -> Evidence:
+    """Put together what the tokenizer knows of its merges and what was counted, if anything was."""
     learned = tokenizer.ids[: NUM_BYTES + len(tokenizer.pairs)]
     # Of what is known of merges, by the order of tokens: bytes, then merges.
     columns = {name: np.zeros(len(learned), np.int64) for name in ("frequency", "repositories", "languages")}
@@ -58,8 +58,8 @@ def gather_evidence(tokenizer: Tokenizer, occurrences: np.ndarray | None = None)
     np.add.at(moved, tokenizer.pairs, frequency[NUM_BYTES:, None])
     final = np.maximum(frequency - moved, 0)
     standing = _share(final, frequency)
-    if occurrences is not None:
-        seen = np.asarray(occurrences, np.int64)[learned]
+    if counted is not None:
+        seen = np.asarray(counted.counts, np.int64)[learned]
         made = count_made(tokenizer.pairs, seen)
         standing = np.where(made > 0, _share(seen, made), standing)
 
@@ -70,7 +70,8 @@ def gather_evidence(tokenizer: Tokenizer, occurrences: np.ndarray | None = None)
 
     known = {name: by_id(column) for name, column in columns.items()}
     shares = by_id(standing, np.nan)
-    return Evidence(**known, final_frequency=by_id(final), occurrences=occurrences, standing=shares)
+    occurrences, scope = (None, "") if counted is None else counted
+    return Evidence(**known, final_frequency=by_id(final), occurrences=occurrences, scope=scope, standing=shares)
 
 
 def with_history(tokenizer: Tokenizer, place: Path) -> Tokenizer:
@@ -82,19 +83,6 @@ def with_history(tokenizer: Tokenizer, place: Path) -> Tokenizer:
     except TokenizerError:
         return tokenizer
     return ours if ours.fingerprint == tokenizer.fingerprint else tokenizer
-
-
-def count_occurrences(store: Store, vocab_size: int, progress: Progress | None = None) -> np.ndarray:
-    """How often each token is in a store (held-out documents are not), int64[vocab_size]."""
-    counts = np.zeros(vocab_size, np.int64)
-    sizes = store.shards.tokens.tolist()
-    for shard, size in enumerate(sizes):
-        for first in range(0, size, BLOCK_TOKENS):
-            block = store.read_rows(shard, np.array([first]), min(BLOCK_TOKENS, size - first))
-            counts += np.bincount(block[0], minlength=vocab_size)
-        if progress:
-            progress("count tokens of the store", shard + 1, len(sizes))
-    return counts
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

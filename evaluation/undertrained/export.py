@@ -25,6 +25,7 @@ def to_json(found: Undertrained) -> dict[str, Any]:
         "passing": found.passing,
         "verified": None if verified is None else verified.tolist(),
         "rarely_seen": None if rarely is None else rarely.tolist(),
+        "occurrences_in": found.evidence.scope or None,
         "candidates": [
             {
                 "probability": float(found.highest[row]),

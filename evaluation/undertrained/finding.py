@@ -17,6 +17,7 @@ from evaluation.undertrained.candidates import choose_candidates, find_round_tri
 from evaluation.undertrained.categories import categorize
 from evaluation.undertrained.evidence import Evidence, gather_evidence, with_history
 from evaluation.undertrained.indicators import Indicator, Indicators, measure_indicators, measure_norms
+from evaluation.undertrained.occurrences import Occurrences
 from evaluation.undertrained.prediction import Predictor, judge_predictors
 from evaluation.undertrained.prompts import Prompt, choose_words, make_prompts
 from evaluation.undertrained.reference import Reference, find_reference
@@ -118,7 +119,7 @@ class Undertrained:
 
     @property
     def rarely_seen(self) -> np.ndarray | None:
-        """int64: tokens that round-trip and that training had fewer than RARELY times; None where not counted."""
+        """int64: tokens that round-trip and were counted fewer than RARELY times; None where nothing was."""
         seen = self.evidence.occurrences
         return None if seen is None else np.flatnonzero(self.is_eligible & (seen < RARELY))
 
@@ -132,7 +133,7 @@ def find_undertrained(
     settings: Settings = Settings(),
     *,
     name: str | None = None,
-    occurrences: np.ndarray | None = None,
+    occurrences: Occurrences | None = None,
     progress: Progress | None = None,
 ) -> Undertrained:
     """Find the under-trained tokens of a model.
@@ -141,7 +142,7 @@ def find_undertrained(
         subject: The model.
         settings: How.
         name: What tables call the model; its own without.
-        occurrences: int64[V], how often training had each token (`count_occurrences` of its store).
+        occurrences: How often training had each token (`find_occurrences` in its store).
         progress: Called with a phase, what is done of it, and its total.
 
     Raises:

@@ -32,7 +32,8 @@ def plot_history(found: Undertrained, name: str, numbers: np.ndarray) -> str:
     """The indicator over a number known of tokens before, int64[V]; 0 is not shown; over a decade, logarithmic."""
     kinds = {kind: ids[numbers[ids] > 0] for kind, ids in _kinds(found).items()}
     title = f"{found.name}: the indicator over {name}"
-    return _scatter(title, kinds, numbers, found.values, x_label=name, y_label=show_indicator(found), log="x")
+    x_label = f"{name} in {found.evidence.scope}" if name == "occurrences" else name
+    return _scatter(title, kinds, numbers, found.values, x_label=x_label, y_label=show_indicator(found), log="x")
 
 
 def plot_distribution(found: Undertrained) -> str:

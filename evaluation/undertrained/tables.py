@@ -21,7 +21,7 @@ def make_tables(models: Sequence[Undertrained], num_rows: int = 20) -> list[Tabl
 
 def _counts(models: Sequence[Undertrained]) -> Table:
     columns = ("model", "tokens", "round-trip", "reference", "indicator", "candidates", "at most", "controls pass")
-    columns += ("verified", "share", f"seen < {RARELY}")
+    columns += ("verified", "share", f"seen < {RARELY}", "seen in")
     rows = []
     for found in models:
         verified, rarely = found.verified, found.rarely_seen
@@ -39,6 +39,7 @@ def _counts(models: Sequence[Undertrained]) -> Table:
                 "no verdict" if verified is None else f"{len(verified):,}",
                 "-" if verified is None else f"{len(verified) / eligible:.2%}",
                 "-" if rarely is None else f"{len(rarely):,}",
+                found.evidence.scope or "-",
             )
         )
     return Table(columns=columns, rows=rows, caption=_explain(models))
@@ -85,6 +86,7 @@ def _predictors(found: Undertrained) -> Table:
     ]
     columns = ("known before", "tokens", "rank correlation", "AUC, candidates", "AUC, verified")
     caption = f"{found.name}: how a small F, R, L of the merge foretells a low {found.indicator.replace('_', ' ')}"
+    caption += _say_scope(found)
     return Table(columns=columns, rows=rows, caption=caption)
 
 
@@ -110,4 +112,11 @@ def _candidates(found: Undertrained, num_rows: int) -> Table:
             )
         )
     shown = f"{len(rows):,} of {len(found.candidates):,} candidates" if rows else "no candidates"
-    return Table(columns=columns, rows=rows, caption=f"{found.name}: {shown}, the lowest indicator first")
+    return Table(
+        columns=columns, rows=rows, caption=f"{found.name}: {shown}, the lowest indicator first{_say_scope(found)}"
+    )
+
+
+def _say_scope(found: Undertrained) -> str:
+    """What occurrences are counted in, if they are."""
+    return f"; occurrences in {found.evidence.scope}" if found.evidence.scope else ""

@@ -13,6 +13,7 @@ from dataservice import TokenFormat, write_store
 from evaluation import EvaluationError
 from evaluation.__main__ import main
 from evaluation.undertrained import (
+    Occurrences,
     Settings,
     find_undertrained,
     finding,
@@ -83,7 +84,7 @@ def test_controls_are_of_median_frequency_and_no_candidates(subject, monkeypatch
     occurrences = np.random.default_rng(0).permutation(subject.tokenizer.vocab_size)
     candidates = find_undertrained(subject, Settings(num_controls=9)).candidates
     occurrences[candidates] = np.median(occurrences[find_round_trips(subject.tokenizer)])
-    found = find_undertrained(subject, Settings(num_controls=9), occurrences=occurrences)
+    found = find_undertrained(subject, Settings(num_controls=9), occurrences=Occurrences(occurrences, "text"))
     assert found.candidates.tolist() == candidates.tolist() and not set(found.controls) & set(candidates)
     others = np.setdiff1d(np.flatnonzero(found.is_eligible), found.candidates)
     middle = np.sort(occurrences[others])[(len(others) - 9) // 2 :][:9]

@@ -9,11 +9,11 @@ from scipy import stats
 
 from dataservice import TokenFormat, write_store
 from evaluation import EvaluationError
-from evaluation.undertrained import count_occurrences
 from evaluation.undertrained.candidates import choose_candidates, find_round_trips
 from evaluation.undertrained.categories import CATEGORIES, categorize
 from evaluation.undertrained.evidence import gather_evidence, with_history
 from evaluation.undertrained.indicators import measure_indicators, measure_norms
+from evaluation.undertrained.occurrences import Occurrences, count_occurrences
 from evaluation.undertrained.prediction import area_under_curve, judge_predictors, rank_correlation
 from evaluation.undertrained.reference import find_reference
 from tokenizer import Tokenizer
@@ -131,7 +131,7 @@ def test_evidence_is_what_merges_and_counts_say(tokenizer):
         merges=tokenizer.merges,
     )
     seen = generator.integers(0, 3, own.vocab_size)
-    counted, uncounted = gather_evidence(own, seen), gather_evidence(own)
+    counted, uncounted = gather_evidence(own, Occurrences(seen, "x")), gather_evidence(own)
     by_place, known = own.ids.tolist(), own.merges
     assert known is not None
     made = {place: int(seen[by_place[place]]) for place in range(256 + len(own.pairs))}
@@ -159,7 +159,10 @@ def test_evidence_is_what_merges_and_counts_say(tokenizer):
 def test_the_most_frequent_come_first_by_what_is_known(tokenizer):
     is_eligible = find_round_trips(tokenizer)
     seen = np.arange(tokenizer.vocab_size)[::-1]
-    assert gather_evidence(tokenizer, seen).by_frequency(is_eligible).tolist() == np.flatnonzero(is_eligible).tolist()
+    assert (
+        gather_evidence(tokenizer, Occurrences(seen, "x")).by_frequency(is_eligible).tolist()
+        == np.flatnonzero(is_eligible).tolist()
+    )
     by_merges = gather_evidence(tokenizer)
     order = by_merges.by_frequency(is_eligible)
     assert order.min() >= 256 and (np.diff(by_merges.final_frequency[order]) <= 0).all()
@@ -178,7 +181,7 @@ def test_history_is_read_from_beside_an_exported_tokenizer(tokenizer, tmp_path):
 
 
 def test_occurrences_are_counted_over_all_shards_and_blocks(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr("evaluation.undertrained.evidence.BLOCK_TOKENS", 7)
+    monkeypatch.setattr("evaluation.undertrained.occurrences.BLOCK_TOKENS", 7)
     generator = np.random.default_rng(0)
     shards = {f"s{n}": [generator.integers(0, 250, length).tolist() for length in (3, 20, 1)] for n in range(3)}
     store = write_store(tmp_path / "store", shards, TokenFormat.of(tokenizer))
@@ -215,6 +218,6 @@ def test_predictors_judge_only_tokens_of_which_they_are_known(tokenizer):
     assert predictors["R"].num_tokens == (is_eligible[256:279]).sum()
     assert predictors["R"].correlation == pytest.approx(1) and predictors["R"].candidates_area == 1
     assert predictors["R"].verified_area is None
-    seen = gather_evidence(tokenizer, np.arange(tokenizer.vocab_size))
+    seen = gather_evidence(tokenizer, Occurrences(np.arange(tokenizer.vocab_size), "x"))
     names = [one.name for one in judge_predictors(seen, values, is_eligible, least, least)]
     assert names == ["F", "R", "L", "occurrences"]

@@ -8,7 +8,7 @@ import pytest
 import model
 import tokenizer as tokenizers
 from evaluation.subject import Subject
-from evaluation.undertrained import find_undertrained
+from evaluation.undertrained import Occurrences, find_undertrained
 from evaluation.undertrained.candidates import find_round_trips
 from evaluation.undertrained.prompts import ENDLESS, PAIRS
 from evaluation.undertrained.verification import probabilities_to_repeat
@@ -87,7 +87,7 @@ def test_all_planted_tokens_are_verified_and_no_trained_one(vocabulary, tmp_path
     drawn = model.init_params(config, tokenizer.vocab_size, jax.random.key(0))
     untrained = Subject(drawn, config, tokenizer, LENGTH, tmp_path, None)
     trained = untrained._replace(params=train(rows_NL, config, tokenizer.vocab_size))
-    occurrences = np.bincount(rows_NL.ravel(), minlength=tokenizer.vocab_size)
+    occurrences = Occurrences(np.bincount(rows_NL.ravel(), minlength=tokenizer.vocab_size), "all rows")
 
     found = find_undertrained(trained, occurrences=occurrences)
     assert found.has_verdict and found.verified is not None
