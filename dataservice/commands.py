@@ -34,9 +34,11 @@ def run_prepare(arguments: argparse.Namespace) -> int:
     from dataservice.prepare_estimate import format_bytes
     from tokenizer import Tokenizer, show_progress
     from tokenizer.corpus import CorpusConfig
+    from tokenizer.output import check_owner
 
     if not arguments.output:
         raise DataError("--output must be the name of a folder, got an empty one; set --output STORE")
+    check_owner(Path(arguments.output), "--output")
     corpus = take_options(arguments, CorpusConfig, paths=tuple(arguments.paths))
     tokenizer = Tokenizer.load(arguments.tokenizer)
     with show_progress() as progress:
@@ -84,11 +86,11 @@ def run_stats(arguments: argparse.Namespace) -> int:
     from dataservice.locating import describe_small_cache, open_store
     from dataservice.statistics import format_kinds, format_statistics, measure, measure_kinds
     from dataservice.store.mixing import MixedStore
-    from tokenizer.output import check_file
+    from tokenizer.output import check_output_file
 
     config = take_options(arguments, DataConfig, store=read_place(arguments.folder))
     if arguments.page is not None:
-        check_file(Path(arguments.page), "--page")
+        check_output_file(Path(arguments.page), name="--page")
     store = open_store(config)
     if (warning := describe_small_cache(store, config)) is not None:
         print(warning, file=sys.stderr)

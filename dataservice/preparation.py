@@ -12,9 +12,12 @@ from dataservice.prepare_commit import PairedWriter
 from dataservice.prepare_estimate import describe_plan, describe_rest
 from dataservice.prepare_faults import SetAside, describe_fault
 from dataservice.prepare_shard import PreparedShard, ShardTask, find_prepared, prepare_shard
-from dataservice.store.lock import WriterLock
-from dataservice.store.manifest import TokenFormat, totals
-from dataservice.store.shard import read_source, shard_folder
+from dataservice.store.demand import DEMAND_NAME
+from dataservice.store.files import PARTIAL_SUFFIX
+from dataservice.store.lock import LOCK_NAME, WriterLock
+from dataservice.store.manifest import MANIFEST_NAME, TokenFormat, totals
+from dataservice.store.reader import HELD_OUT_NAME, TABLE_NAME, TOKENIZER_NAME
+from dataservice.store.shard import INCOMING, SHARDS, read_source, shard_folder
 from dataservice.store.table import ShardTable
 from tokenizer.corpus import CorpusConfig, list_shards
 
@@ -26,6 +29,8 @@ __all__ = ["PHASE", "PrepareReport", "list_tasks", "prepare"]
 PHASE = "prepare"
 # Times the share of held-out documents that was asked for, from which on it is worth a word.
 FAR_OFF = 2.0
+BEGUN = (DEMAND_NAME, HELD_OUT_NAME, INCOMING, LOCK_NAME, SHARDS, TABLE_NAME, TOKENIZER_NAME)
+"""What a store may hold before its first commit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +87,7 @@ def prepare(
     IngestError (workers of a shard keep being killed, or shards were set aside).
     """
     output = Path(output)
-    if output.exists() and not output.is_dir():
-        raise StoreError(f"store must be a folder, got the file {output}; write to another place")
+    refuse_other_folder(output)
     tasks = list_tasks(corpus, output, TokenFormat.of(tokenizer))
     try:
         with WriterLock(output, wait=wait):
@@ -107,6 +111,21 @@ def prepare(
             f"store {output} must be writable, got {describe_fault(error)}; mend that and run again: "
             "the shards that are finished are kept"
         ) from error
+
+
+def refuse_other_folder(output: Path) -> None:
+    """Raises StoreError for a place that is neither a store, perhaps one hardly begun, nor a new or empty folder."""
+    if output.exists() and not output.is_dir():
+        raise StoreError(f"store must be a folder, got the file {output}; write to another place")
+    names = sorted(path.name for path in output.iterdir()) if output.exists() else []
+    is_committed = MANIFEST_NAME in names and (TABLE_NAME in names or LOCK_NAME in names)
+    is_begun = LOCK_NAME in names or DEMAND_NAME in names
+    others = names if not is_begun else [name for name in names if name not in BEGUN and PARTIAL_SUFFIX not in name]
+    if others and not is_committed:
+        raise StoreError(
+            f"store must be a new or empty folder, or a store to carry on with, got {output} with {others[0]}; write "
+            "to another place"
+        )
 
 
 def warn_of_held_out(report: PrepareReport, corpus: CorpusConfig, announce: Callable[[str], None]) -> None:

@@ -71,11 +71,13 @@ class PairedWriter:
 
 def place_tokenizer(tokenizer: "Tokenizer", store: Path) -> None:
     """Saves the tokenizer as STORE/tokenizer, whole or not at all; StoreError when another one is there."""
+    from tokenizer.artefact import place_tokenizer as write_folder
+
     target = store / TOKENIZER_NAME
     if not target.exists():
         incoming = store / INCOMING / f"{TOKENIZER_NAME}.{os.getpid()}"
         incoming.parent.mkdir(parents=True, exist_ok=True)
-        tokenizer.save(incoming)
+        write_folder(tokenizer, incoming)
         incoming.rename(target)
     kept = read_fingerprint(target)
     if kept != tokenizer.fingerprint:

@@ -5,7 +5,6 @@ training knew of each merge, ``provenance.json`` how the tokenizer was made, wit
 """
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,18 @@ from tokenizer.errors import TokenizerError
 from tokenizer.interchange.huggingface import to_tokenizer_config, to_tokenizer_json
 from tokenizer.interchange.huggingface_import import from_tokenizer_json, parse_json
 from tokenizer.merging.trainer import Merges
-from tokenizer.output import check_file, check_writable, resolve, write_file, write_synced
+from tokenizer.output import check_owner, check_writable, write_synced
 from tokenizer.output_folder import new_folder, read_folder
+from tokenizer.ownership import is_tokenizer
 from tokenizer.vocabulary import Tokenizer
 
-__all__ = ["check_output", "check_output_file", "load_tokenizer", "save_tokenizer", "write_file"]
+__all__ = ["check_output", "load_tokenizer", "place_tokenizer", "save_tokenizer", "write_files"]
 
 TOKENIZER = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
 MERGES = "merges.parquet"
 PROVENANCE = "provenance.json"
+FILES = (TOKENIZER, CONFIG, MERGES, PROVENANCE)
 COUNTED = ("frequency", "repositories", "languages")
 """Columns of merges.parquet that tell of a merge when it was made; null: not known."""
 
@@ -34,20 +35,37 @@ COUNTED = ("frequency", "repositories", "languages")
 def check_output(path: Path) -> bool:
     """Return whether a tokenizer stands at ``path``, which a new one would replace.
 
-    Raises TokenizerError when something else stands there, or nothing can be written.
+    Raises TokenizerError when anything else stands there, even beside a tokenizer, when the place is part of a run, a
+    store, another tokenizer or a model, or when nothing can be written.
     """
     check_writable(path)
-    if (resolve(path).parent / PROVENANCE).exists():
-        raise TokenizerError(f"output must not lie in the folder of a tokenizer, got {path}; choose another place")
-    is_tokenizer = (path / PROVENANCE).exists()
-    if path.exists() and not is_tokenizer and not (path.is_dir() and not any(path.iterdir())):
+    check_owner(path)
+    _refuse_others(path)
+    return is_tokenizer(path)
+
+
+def _refuse_others(path: Path) -> None:
+    """Raise TokenizerError where a folder would be replaced, and with it what no tokenizer has."""
+    names = sorted(one.name for one in path.iterdir()) if path.is_dir() else []
+    if path.exists() and not is_tokenizer(path) and not (path.is_dir() and not names):
         raise TokenizerError(f"output must be a new folder or that of a tokenizer, got {path}; choose another place")
-    return is_tokenizer
+    if others := [name for name in names if name not in FILES]:
+        more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
+        raise TokenizerError(
+            f"output must be a new folder or that of a tokenizer and nothing else, got {path} with {others[0]}{more}; "
+            "choose another place"
+        )
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
-    """Write the folder; raises TokenizerError where something else than a tokenizer stands."""
+    """Write the folder; raises TokenizerError where ``check_output`` does."""
     check_output(path)
+    place_tokenizer(tokenizer, path)
+
+
+def place_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
+    """Write the folder as a part of a run or of a store, by whoever makes that; nothing but a tokenizer is replaced."""
+    _refuse_others(path)
     with new_folder(path) as folder:
         write_files(tokenizer, folder)
 
@@ -58,16 +76,6 @@ def write_files(tokenizer: Tokenizer, folder: Path) -> None:
     write_synced(folder / CONFIG, _json(to_tokenizer_config(tokenizer)))
     write_synced(folder / MERGES, _merges_parquet(tokenizer))
     write_synced(folder / PROVENANCE, _json({**tokenizer.provenance, "fingerprint": tokenizer.fingerprint}))
-
-
-def check_output_file(path: Path, inputs: Iterable[str | Path] = (), *, name: str = "output") -> None:
-    """Raise TokenizerError unless a file can be written at ``path`` that is no input and no file of a tokenizer."""
-    check_file(path, name)
-    place = resolve(path)
-    if place.is_file() and any(Path(one).exists() and place.samefile(one) for one in inputs):
-        raise TokenizerError(f"{name} must not be what is read, got {path}; choose another place")
-    if (place.parent / PROVENANCE).exists():
-        raise TokenizerError(f"{name} must not lie in the folder of a tokenizer, got {path}; choose another place")
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

@@ -1,18 +1,23 @@
 """Files that appear whole or not at all, and places where something can be written."""
 
 import errno
+import glob
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from uuid import uuid4
 
 from tokenizer.errors import TokenizerError
+from tokenizer.ownership import find_owner, is_made
 
 __all__ = [
     "check_file",
+    "check_output_file",
+    "check_owner",
     "check_writable",
     "name_beside",
     "refused",
@@ -45,6 +50,28 @@ def check_file(path: Path, name: str = "output") -> None:
         if mode is None and not resolve(path).parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "no such folder")
     check_writable(path, name)
+
+
+def check_output_file(path: Path, inputs: Iterable[str | Path] = (), *, name: str = "output") -> None:
+    """Raise TokenizerError unless a command may write a file at ``path``.
+
+    Args:
+        path: The file; what a command has written before is written again.
+        inputs: What the command reads: files, folders and globs of documents, and folders of what we make.
+        name: That of the setting.
+    """
+    check_file(path, name)
+    check_owner(path, name)
+    if (found := _find_read(path, inputs)) is not None:
+        raise TokenizerError(f"{name} must not {found}, got {path}; choose another place")
+
+
+def check_owner(path: Path, name: str = "output") -> None:
+    """Raise TokenizerError where a place is part of a run, a store, a tokenizer or a model's folder."""
+    if (owner := find_owner(path)) is not None:
+        raise TokenizerError(
+            f"{name} must not be part of {owner.kind}, got {path} of {owner.folder}; choose another place"
+        )
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -101,6 +128,35 @@ def refused(path: Path, name: str = "output") -> Iterator[None]:
         yield
     except OSError as error:
         raise TokenizerError(f"{name} must be writable, got {error.strerror}: {path}; choose another place") from None
+
+
+def _find_read(path: Path, inputs: Iterable[str | Path]) -> str | None:
+    """What a place must not be or do, because of what is read there; None for a place where nothing is."""
+    from tokenizer.corpus.remote import is_url, local_path
+
+    place = resolve(path)
+    if not (place.is_file() or not place.exists()):  # a device is no document
+        return None
+    for source in map(str, inputs):
+        text = os.path.expanduser(local_path(source) or source)  # noqa: PTH111
+        if is_url(text):
+            continue
+        is_there = os.path.exists(text)  # noqa: PTH110
+        for match in map(Path, [text] if is_there else glob.glob(text, recursive=True)):  # noqa: PTH207
+            if match.is_dir() and resolve(match) in place.parents and not is_made(match):
+                return "lie in a folder that is read"
+            if match.is_file() and place.is_file() and place.samefile(match):
+                return "be what is read"
+        if not is_there and _matches(place, os.path.realpath(text)):
+            return "be named like what is read"
+    return None
+
+
+def _matches(place: Path, pattern: str) -> bool:
+    """Whether a glob would find a place."""
+    if "**" in pattern:
+        return fnmatchcase(str(place), pattern.replace("**/", "*"))
+    return glob.has_magic(pattern) and place.match(pattern)
 
 
 def _mode(path: Path) -> int | None:

@@ -213,6 +213,20 @@ def read_position(place: epath.Path, mend: str) -> Position | None:
         return Position(**reader.restore(place / "position"))
 
 
+def read_origin(place: epath.Path) -> tuple[str | None, int | None]:
+    """Fingerprint of the tokenizer, and rows of the embedding, that a checkpoint is of; None for what cannot be read.
+
+    Weights from elsewhere do not say of which tokenizer they are.
+    """
+    quiet()
+    fingerprint = rows = None
+    with suppress(Exception), ocp.Checkpointer(ocp.JsonCheckpointHandler()) as of_position:
+        fingerprint = of_position.restore(place / "position")["tokenizer"]
+    with suppress(Exception), ocp.PyTreeCheckpointer() as reader:
+        rows = reader.metadata(place / "state").item_metadata.tree["params"]["embedding"].shape[0]
+    return fingerprint, rows
+
+
 def restore_params(place: epath.Path, shapes: Any, mend: str) -> Any:
     """The parameters of a checkpoint alone, without the optimizer's state; their moving average where there is one.
 

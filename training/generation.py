@@ -17,7 +17,7 @@ __all__ = ["read_prompts", "run_generate"]
 
 def run_generate(arguments: argparse.Namespace) -> int:
     """Print a text and what follows, or a JSON line for each of several prompts."""
-    from tokenizer.output import check_file, write_file
+    from tokenizer.output import check_output_file, write_file
     from training.weights import open_run, read_weights
 
     entries: list[dict[str, Any]] = [{"prompt": text} for text in arguments.prompt]
@@ -27,7 +27,7 @@ def run_generate(arguments: argparse.Namespace) -> int:
         raise TrainingError("prompt must be given, got none; set --prompt TEXT or --prompts-file FILE")
     output = None if arguments.output is None else Path(arguments.output)
     if output is not None:
-        check_file(output)
+        check_output_file(output, [arguments.prompts_file] if arguments.prompts_file is not None else [])
     # What can be wrong is told before the weights, which may be large, are read.
     _sampling(arguments).check()
     _, tokenizer = open_run(Path(arguments.run_folder))

@@ -15,7 +15,7 @@ from training.errors import TrainingError
 from training.position import model_differences
 from training.settings import TrainConfig
 from training.step import Recipe, State, abstract_state, init_state, state_of
-from training.weights import find_checkpoint, is_run, open_run
+from training.weights import check_tokenizer, find_checkpoint, is_run, open_run
 
 _MEND = "change the settings, or choose other weights with train.initial_weights=..."
 
@@ -73,7 +73,9 @@ def find_initial_weights(source: Path, config: LlamaConfig, tokenizer: Tokenizer
         )
     run, coder = open_run(folder)
     check_origin(source, (run.model, coder.fingerprint, coder.vocab_size), config, tokenizer)
-    return find_checkpoint(folder, run, step, "train.initial_weights=RUN/checkpoints/STEP")[1]
+    place = find_checkpoint(folder, run, step, "train.initial_weights=RUN/checkpoints/STEP")[1]
+    check_tokenizer(place, folder, coder)
+    return place
 
 
 def check_origin(source: Path, origin: tuple[LlamaConfig, str, int], config: LlamaConfig, tokenizer: Tokenizer) -> None:

@@ -118,8 +118,14 @@ class Run:
 
     def begin(self, config: Config, tokenizer: "Tokenizer") -> None:
         """Write what the run is made from: config.yaml and tokenizer/."""
+        from tokenizer import Tokenizer, TokenizerError
+        from tokenizer.artefact import place_tokenizer
+
         self.write_config(config)
-        tokenizer.save(self.tokenizer)
+        with suppress(TokenizerError):
+            if Tokenizer.load(self.tokenizer).fingerprint == tokenizer.fingerprint:
+                return
+        place_tokenizer(tokenizer, self.tokenizer)
 
     def write_config(self, config: Config, *, place: Path | None = None) -> None:
         """Write config.yaml, every setting resolved: `python train.py RUN/config.yaml` means this run.

@@ -12,9 +12,9 @@ from etils import epath
 import model
 from model import LlamaConfig
 from tokenizer import Tokenizer
-from tokenizer.output import check_writable
+from tokenizer.output import check_owner, check_writable
 from tokenizer.output_folder import new_folder
-from training.checkpoint import items_of, restore_params
+from training.checkpoint import items_of, read_origin, restore_params
 from training.checkpoint_folder import checkpoint_folder, committed_steps
 from training.config import Config, load_config
 from training.errors import TrainingError
@@ -23,6 +23,7 @@ from training.run import Run
 __all__ = [
     "Weights",
     "check_new_folder",
+    "check_tokenizer",
     "find_checkpoint",
     "fit_rows",
     "is_run",
@@ -56,6 +57,7 @@ def read_weights(folder: Path, step: int | None = None) -> Weights:
     """
     config, tokenizer = open_run(folder)
     step, place = find_checkpoint(folder, config, step, "--step")
+    check_tokenizer(place, folder, tokenizer)
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     shapes = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
@@ -103,6 +105,25 @@ def find_checkpoint(folder: Path, config: Config, step: int | None, option: str)
     return step, checkpoints / str(step)
 
 
+def check_tokenizer(place: epath.Path, folder: Path, tokenizer: Tokenizer) -> None:
+    """Refuse the weights of a checkpoint with another tokenizer than they were trained with.
+
+    Raises:
+        TrainingError: the run's tokenizer was replaced.
+    """
+    fingerprint, rows = read_origin(place)
+    pairs = {
+        "vocabulary": (rows, tokenizer.vocab_size, " tokens"),
+        "tokenizer": (fingerprint, tokenizer.fingerprint, ""),
+    }
+    for name, (was, now, unit) in pairs.items():
+        if was not in (None, now):
+            raise TrainingError(
+                f"{name} must be that of checkpoint {place}, {was}{unit}, got {now}{unit}: {Run(folder).tokenizer} was "
+                "replaced; put the tokenizer of the run back there"
+            )
+
+
 def write_weights(folder: Path, params: dict[str, Any], config: LlamaConfig, tokenizer: Tokenizer) -> None:
     """Make a run at step 0 of weights from elsewhere: beside its place, which it takes when it is whole.
 
@@ -121,8 +142,9 @@ def write_weights(folder: Path, params: dict[str, Any], config: LlamaConfig, tok
 
 
 def check_new_folder(folder: Path) -> None:
-    """Raise TrainingError where something stands already, or nothing can be written."""
+    """Raise TrainingError or TokenizerError where something stands already, others own, or nothing can be written."""
     check_writable(folder)
+    check_owner(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise TrainingError(f"output must be a new or empty folder, got {folder}; choose another with --output")
 

@@ -50,8 +50,7 @@ def check_outputs(outputs: dict[str, str | None], inputs: Sequence[str]) -> None
         outputs: Path by option.
         inputs: What is read.
     """
-    from tokenizer.artefact import check_output_file
-    from tokenizer.output import resolve
+    from tokenizer.output import check_output_file, resolve
 
     given = {option: Path(output) for option, output in outputs.items() if output is not None}
     for option, output in given.items():

@@ -22,7 +22,7 @@ def add(parser: OptionParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and say what it holds."""
-    from tokenizer.artefact import check_output_file, write_file
+    from tokenizer.output import check_output_file, write_file
 
     output = Path(arguments.output)
     check_output_file(output, arguments.places, name="--output")

@@ -91,7 +91,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(place, capfd,
 def test_nothing_is_written_into_the_folder_of_a_tokenizer(place, capfd, name):
     end = ENDING.get(name, "")
     for inside in ("tokenizer.json", "new"):
-        assert "must not lie in the folder of a tokenizer" in fails(capfd, f"{WRITING[name]} tok/{inside}{end}")
+        assert "must not be part of a tokenizer, got" in fails(capfd, f"{WRITING[name]} tok/{inside}{end}")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -135,7 +135,7 @@ BAD = {
     "an input as output": (["a", "--on", "text.jsonl", "--json", "text.jsonl"], "--json must not be what is read"),
     "a tokenizer as output": (
         ["a", "--on", "text.jsonl", "--page", "b/x.html"],
-        "--page must not lie in the folder of",
+        "--page must not be part of a tokenizer",
     ),
     "a pattern that nothing needs": (["a", "--on", "text.jsonl", "--pattern", "("], "--pattern must be one of none"),
     "unknown pattern": (["x.tiktoken", "--on", "text.jsonl", "--pattern", "("], "pattern must be one of none"),

@@ -270,7 +270,7 @@ BAD = {
     ),
     "a curve over a tokenizer": (
         ["--output", "o", "--vocab-size", "300", "--on", "a.jsonl", "--curve", "tokenizer/tokenizer.json"],
-        "--curve must not lie in the folder of a tokenizer",
+        "--curve must not be part of a tokenizer",
     ),
     "sizes of no curve": (["--output", "o", "--vocab-size", "300", "--curve-sizes", "300"], "--curve must name a file"),
     "documents of no curve": (["--output", "o", "--vocab-size", "300", "--curve-on", "a.jsonl"], "--curve must name a"),

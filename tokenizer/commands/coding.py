@@ -43,7 +43,7 @@ def add_commands(parser: OptionParser) -> None:
 
 
 def _encode(options: argparse.Namespace) -> int:
-    from tokenizer.artefact import check_output_file
+    from tokenizer.output import check_output_file
     from tokenizer.vocabulary import Tokenizer
 
     is_archive = options.output is not None and options.output.endswith(".npz")
@@ -89,7 +89,7 @@ def _encode_files(tokenizer: "Tokenizer", options: argparse.Namespace) -> int:
 def _write_arrays(output: str, save: Callable[..., None], *arrays: "np.ndarray", **named: "np.ndarray") -> None:
     import io
 
-    from tokenizer.artefact import write_file
+    from tokenizer.output import write_file
 
     buffer = io.BytesIO()
     save(buffer, *arrays, **named)
@@ -97,7 +97,7 @@ def _write_arrays(output: str, save: Callable[..., None], *arrays: "np.ndarray",
 
 
 def _decode(options: argparse.Namespace) -> int:
-    from tokenizer.artefact import check_output_file, write_file
+    from tokenizer.output import check_output_file, write_file
     from tokenizer.vocabulary import Tokenizer
 
     if options.output is not None:

@@ -57,8 +57,7 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    from tokenizer.artefact import check_output_file
-    from tokenizer.output import resolve
+    from tokenizer.output import check_output_file, resolve
 
     given = {"--json": options.json, "--page": options.page}
     outputs = {name: Path(output) for name, output in given.items() if output is not None}
@@ -73,7 +72,7 @@ def _write(options: argparse.Namespace, evaluation: "Evaluation", tokenizers: di
     if options.json is not None:
         import json
 
-        from tokenizer.artefact import write_file
+        from tokenizer.output import write_file
 
         content = json.dumps(evaluation.to_json(), ensure_ascii=False, indent=1) + "\n"
         write_file(Path(options.json), content.encode())

@@ -35,9 +35,10 @@ def add_commands(parser: OptionParser) -> None:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from tokenizer.artefact import TOKENIZER, check_output_file, write_file
+    from tokenizer.artefact import TOKENIZER
     from tokenizer.interchange.gguf import export_gguf
     from tokenizer.interchange.tiktoken_ranks import export_tiktoken
+    from tokenizer.output import check_output_file, write_file
     from tokenizer.text_files import read_file
     from tokenizer.vocabulary import Tokenizer
 

@@ -151,15 +151,15 @@ def _check(options: argparse.Namespace) -> None:
         raise TokenizerError("--on must name documents for --curve, got none; it tells what they lose")
     if Path(options.curve).suffix not in (".html", ".json"):
         raise TokenizerError(f"--curve must be a file ending in .html or .json, got {options.curve}")
-    from tokenizer.artefact import check_output_file
+    from tokenizer.output import check_output_file
 
     check_output_file(Path(options.curve), [*options.on, *options.curve_on], name="--curve")
 
 
 def _write_curves(options: argparse.Namespace, original: "Tokenizer", curves: dict[str, list["CurvePoint"]]) -> None:
-    from tokenizer.artefact import write_file
     from tokenizer.measures.page import write_page
     from tokenizer.measures.pruning_report import curves_json, curves_sections
+    from tokenizer.output import write_file
 
     on = [Path(path).name for path in options.curve_on or options.on]
     if options.curve.endswith(".json"):

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tokenizer.artefact import write_file
 from tokenizer.measures.spelling import show_text
+from tokenizer.output import write_file
 
 __all__ = ["Cell", "Section", "Table", "Widget", "make_page", "write_page"]
 
