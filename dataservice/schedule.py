@@ -112,7 +112,7 @@ class Schedule:
         # Steps come one after the other, mostly of the cycle that the last one was of.
         found = self._located
         if found is None or not 0 <= step - found.first_step < len(found.buckets):
-            found = self._located = self._find_cycle(step)
+            found = self._located = self.cycle_of(step)
         if found is None:
             return None
         order, at = self._cycle(found.epoch, found.window, found.cycle), step - found.first_step
@@ -120,8 +120,8 @@ class Schedule:
         batch = int(order.first_batch[bucket] + order.number[at])
         return Position(epoch=found.epoch, window=found.window, cycle=found.cycle, bucket=bucket, batch=batch)
 
-    def _find_cycle(self, step: int) -> CycleSteps | None:
-        """Return the cycle of a step, or None when that is after the last epoch."""
+    def cycle_of(self, step: int) -> CycleSteps | None:
+        """Return the cycle that has `step`, counted from 0, or None when that is after the last epoch."""
         while step >= self._steps[self._num_known] and self._num_known < len(self.windows):
             self._learn(self._num_known)
         epoch, first_step = 0, 0

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluation.report.curves import choose_clock, plot_curves
-from evaluation.report.run_record import RunRecord, bucket_key, points
+from evaluation.report.metric_rows import bucket_key, points
+from evaluation.report.run_record import RunRecord
 from evaluation.report.run_sections import POSITION, losses_by_position, text_of_time
 from evaluation.report.run_speed import typical_speeds
 from evaluation.report.settings_table import differing_settings
@@ -155,5 +156,5 @@ def _details(records: Sequence[RunRecord]) -> list[str]:
             name: [speed.get(length, {}).get("tokens_per_second") or np.nan for length in lengths]
             for name, speed in speeds.items()
         }
-        plots.append(plot_bars("Tokens a second by length (median step)", lengths, bars, label="tokens / s"))
+        plots.append(plot_bars("Tokens a second by length (median logged step)", lengths, bars, label="tokens / s"))
     return plots

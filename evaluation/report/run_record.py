@@ -1,17 +1,17 @@
 """What a run's folder tells of it: whatever is there, and in words what is not."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import yaml
 
+from evaluation.report.curriculum import Curriculum, read_curriculum
+from evaluation.report.metric_rows import bucket_key, bucket_of, is_number
 from tokenizer import Tokenizer, TokenizerError
 from training.metrics import Row, read_rows
 
-__all__ = ["RunRecord", "bucket_key", "bucket_of", "is_run_folder", "points", "read_run"]
+__all__ = ["RunRecord", "is_run_folder", "read_run"]
 
 CONFIG, METRICS, SUMMARY = "config.yaml", "metrics.jsonl", "summary.json"
 
@@ -34,6 +34,8 @@ class RunRecord(NamedTuple):
     """Of the tokenizer; None where it is not known."""
     vocab_size: int | None
     """Its tokens, likewise."""
+    curriculum: Curriculum | None
+    """Which length steps took; None where none was logged."""
     notes: list[str]
     """What is missing or damaged, a sentence each."""
 
@@ -42,6 +44,14 @@ class RunRecord(NamedTuple):
         """The last row that says how far the run came, or an empty one."""
         rows = [*self.steps[-1:], *self.evaluations[-1:], *([self.closing] if self.closing else [])]
         return max(rows, key=lambda row: row["step"], default={})
+
+    @property
+    def summarized(self) -> str | None:
+        """The steps that summary.json is about, in words; None where these are all, or there is none."""
+        first, last = (self.summary.get(key) for key in ("first_step", "last_step"))
+        if not self.summary or (first == 1 and last == self.last.get("step")):
+            return None
+        return "no step" if first is None or last is None else f"steps {first:,} to {last:,} alone"
 
     @property
     def buckets(self) -> list[str]:
@@ -64,33 +74,15 @@ def read_run(place: Path, name: str) -> RunRecord:
     closing = next((row for row in reversed(rows) if "finished" in row), {})
     summary = _read_json(place / SUMMARY)
     if not summary:
-        notes.append(f"There is no {SUMMARY}, which a run writes when it ends: speeds are medians of logged steps.")
+        notes.append(f"There is no {SUMMARY}, which a run writes when it ends: speeds are medians over logged steps.")
     tokenizer = _open_tokenizer(place / "tokenizer", notes)
     fingerprint, vocab_size = (tokenizer.fingerprint, tokenizer.vocab_size) if tokenizer else (None, None)
-    record = RunRecord(name, settings, steps, evaluations, closing, summary, fingerprint, vocab_size, notes)
+    parts = (settings, steps, evaluations, closing, summary, fingerprint, vocab_size)
+    record = RunRecord(name, *parts, curriculum=None, notes=notes)
     _note_progress(record)
-    return record
-
-
-def points(rows: list[Row], x: str, y: str) -> tuple[np.ndarray, np.ndarray]:
-    """(x, y), float64[points] each, of the rows that have finite numbers of both."""
-    found = [(row[x], row[y]) for row in rows if _is_number(row.get(x)) and _is_number(row.get(y))]
-    pairs = np.array(found, np.float64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
-
-
-def bucket_of(row: Row) -> str:
-    """The bucket of a step's row, as `training.metrics.bucket_name` calls it."""
-    return f"{row['length']}{'p' if row.get('packed') else ''}"
-
-
-def bucket_key(name: str) -> tuple[int, bool]:
-    """What sorts names of buckets: by length, packed ones first.
-
-    >>> sorted(["128", "64", "64p"], key=bucket_key)
-    ['64p', '64', '128']
-    """
-    return int(name.rstrip("p")), not name.endswith("p")
+    if not steps:
+        return record
+    return record._replace(curriculum=read_curriculum(place, steps, record.last["step"], tokenizer))
 
 
 def _read_settings(path: Path, notes: list[str]) -> dict[str, Any]:
@@ -122,7 +114,7 @@ def _read_metrics(path: Path, notes: list[str]) -> list[Row]:
         notes.append(f"The last line of {METRICS} was cut short and is left out.")
     elif left_out:
         notes.append(f"{METRICS} is damaged in line {len(rows) + 1}: it and what follows are left out.")
-    return [row for row in rows if isinstance(row, dict) and all(map(_is_number, map(row.get, _EVERY_ROW)))]
+    return [row for row in rows if isinstance(row, dict) and all(map(is_number, map(row.get, _EVERY_ROW)))]
 
 
 _EVERY_ROW = ("step", "tokens", "seconds")
@@ -140,7 +132,7 @@ def _note_progress(record: RunRecord) -> None:
         record.notes.append("There was no held-out evaluation.")
     every = record.settings.get("train.log_every")
     if isinstance(every, int) and every > 1:
-        record.notes.append(f"A row was logged every {every:,} steps: curves and curriculum show these steps.")
+        record.notes.append(f"A row was logged every {every:,} steps: curves show these steps.")
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -157,7 +149,3 @@ def _open_tokenizer(place: Path, notes: list[str]) -> Tokenizer | None:
     except TokenizerError as error:
         notes.append(f"The run's tokenizer cannot be opened: {error}.")
         return None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from evaluation.report.curves import MOST_POINTS, Curve, choose_clock, plot_curves
-from evaluation.report.run_record import RunRecord, bucket_key, bucket_of, points
+from evaluation.report.metric_rows import bucket_key, bucket_of, points
+from evaluation.report.run_record import RunRecord
 from evaluation.report.settings_table import count_parameters, settings_table
 from tokenizer.measures.page import Cell, Section, Table
 from training.metrics import Row
@@ -30,6 +31,7 @@ def overview_section(record: RunRecord, prefix: str) -> Section:
     last, overall = record.last, record.summary.get("overall") or {}
     final = record.evaluations[-1] if record.evaluations else {}
     memory = [row[name] for row in record.steps for name in _MEMORY if name in row]
+    since = f", {record.summarized}" if record.summarized else ""
     facts: list[tuple[str, Cell]] = [
         ("parameters", count_parameters(record.settings, record.vocab_size)),
         ("steps", last.get("step")),
@@ -39,8 +41,8 @@ def overview_section(record: RunRecord, prefix: str) -> Section:
         ("held-out bits per byte at the end", final.get("held_out_bits_per_byte")),
         ("unigram entropy of held-out tokens, nats", record.closing.get("unigram_entropy")),
         ("tokens a second", round(last["tokens"] / last["seconds"]) if last.get("seconds") else None),
-        ("MFU", _percent(overall.get("mfu"))),
-        ("share of steps spent waiting for data", _percent(overall.get("data_wait_share_of_steps"))),
+        (f"MFU{since}", _percent(overall.get("mfu"))),
+        (f"share of steps spent waiting for data{since}", _percent(overall.get("data_wait_share_of_steps"))),
         ("most memory, MiB", round(max(memory)) if memory else None),
         ("steps with a spike", sum("spike" in row for row in record.steps)),
         ("steps skipped as not finite", sum("skipped" in row for row in record.steps)),

@@ -159,7 +159,7 @@ def test_a_run_of_a_hundred_thousand_steps_gives_a_small_page_that_says_it_is_th
     assert len(page.encode()) < 1e6
     (shown,) = inspect([page], 390)
     assert "Of 100,000 rows, curves show means over at most 200 stretches" in shown["text"]
-    assert "A column is 416.7 logged steps" in shown["text"]
+    assert "A column is 416.7 steps" in shown["text"]
     assert "the first 100 of" in shown["text"]
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evaluation.report.metric_rows import bucket_of, points
 from evaluation.report.page import make_report
 from evaluation.report.places import Subjects
-from evaluation.report.run_record import RunRecord, bucket_of, points, read_run
+from evaluation.report.run_record import RunRecord, read_run
 
 pytestmark = pytest.mark.usefixtures("quick_plots")
 
@@ -33,7 +34,7 @@ def test_a_run_that_was_killed_while_it_wrote_keeps_all_but_its_last_line(tmp_pa
     assert len(record.steps) == 29
     assert record.notes == [
         "The last line of metrics.jsonl was cut short and is left out.",
-        "There is no summary.json, which a run writes when it ends: speeds are medians of logged steps.",
+        "There is no summary.json, which a run writes when it ends: speeds are medians over logged steps.",
         "The run is not finished: its last row is of step 29 of 30.",
         "There was no held-out evaluation.",
     ]
