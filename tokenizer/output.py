@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from tokenizer.errors import TokenizerError
-from tokenizer.ownership import find_owner, is_made
+from tokenizer.ownership import find_owner, kind_of
 
 __all__ = [
     "check_file",
@@ -143,7 +143,7 @@ def _find_read(path: Path, inputs: Iterable[str | Path]) -> str | None:
             continue
         is_there = os.path.exists(text)  # noqa: PTH110
         for match in map(Path, [text] if is_there else glob.glob(text, recursive=True)):  # noqa: PTH207
-            if match.is_dir() and resolve(match) in place.parents and not is_made(match):
+            if match.is_dir() and resolve(match) in place.parents and kind_of(match) is None:
                 return "lie in a folder that is read"
             if match.is_file() and place.is_file() and place.samefile(match):
                 return "be what is read"

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Owner", "find_owner", "is_made", "is_tokenizer"]
+__all__ = ["Owner", "find_owner", "is_tokenizer", "kind_of"]
 
 RUN_FILES = """
 .config.yaml.tmp .lock checkpoints config.yaml events.* loss.png metrics.jsonl profile stacks*.txt stores summary.json
@@ -57,9 +57,9 @@ def find_owner(path: Path) -> Owner | None:
     return None
 
 
-def is_made(folder: Path) -> bool:
-    """Whether a folder is of any of these kinds."""
-    return any(kind.is_there(folder) for kind in KINDS)
+def kind_of(folder: Path) -> str | None:
+    """What a folder is, such as "a run"; None for one that neither we nor transformers made."""
+    return next((kind.name for kind in KINDS if kind.is_there(folder)), None)
 
 
 def is_tokenizer(folder: Path) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import yaml
 
+from tokenizer.ownership import find_owner, kind_of
 from training.config import DEFAULT_CONFIG, Config, config_yaml, parse_arguments, resolved_settings
 from training.errors import ConfigError, TrainingError
 from training.metrics import read_rows
@@ -61,6 +62,10 @@ FREE_SETTINGS = (
 A store may move; that its content is the same, checkpoints know by its digest. Another train.microbatch_tokens sums in
 another order, as another number of devices does: the same steps, but for rounding.
 """
+
+
+OWN_NAMES = ("checkpoints", "config.yaml", "loss.png", "summary.json", "tokenizer")
+"""What a run makes or replaces in its folder."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,8 +148,9 @@ class Run:
         """Take the run for this process until it ends, however it ends; keep the returned file.
 
         Raises:
-            TrainingError: another process is training this run, or the folder cannot be written.
+            TrainingError: another process is training this run, the folder is something else, or cannot be written.
         """
+        self._refuse_other_folder()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             file = (self.folder / ".lock").open("a+")
@@ -168,6 +174,17 @@ class Run:
         file.write(str(os.getpid()))
         file.flush()
         return file
+
+    def _refuse_other_folder(self) -> None:
+        """A run would write over what is called like its own files in a folder that is none."""
+        owner = find_owner(self.folder)
+        names = [name for name in OWN_NAMES if (self.folder / name).exists()]
+        if owner is not None or (names and kind_of(self.folder) != "a run"):
+            what = f"part of {owner.kind}" if owner is not None else f"a folder with {names[0]}"
+            raise TrainingError(
+                f"train.run must be a new folder, or that of a run, got {self.folder}, {what}; choose another with "
+                "train.run=..."
+            )
 
 
 def run_of(config: Config, arguments: Sequence[str]) -> Run:

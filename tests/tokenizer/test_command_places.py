@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tokenizer
+from tokenizer import artefact
 from tokenizer.commands import main
 
 LONG = "n" * 300
@@ -92,6 +93,55 @@ def test_nothing_is_written_into_the_folder_of_a_tokenizer(place, capfd, name):
     end = ENDING.get(name, "")
     for inside in ("tokenizer.json", "new"):
         assert "must not be part of a tokenizer, got" in fails(capfd, f"{WRITING[name]} tok/{inside}{end}")
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_nothing_takes_the_place_of_what_a_run_a_store_or_a_model_is_made_of(place, owned, capfd, name):
+    end = ENDING.get(name, "")
+    places = ["run/checkpoints/50/x", "run/checkpoints/x", "run/tokenizer/x", "store/shards/x", "hub/tokenizer.x"]
+    if not end:
+        places += owned
+    for output in places:
+        assert " must not be part of a" in fails(capfd, f"{WRITING[name]} {output}{end}"), output
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_tokenizer_takes_the_place_of_a_tokenizer_alone(place, owned, small_tokenizer, capfd, name):
+    small_tokenizer.save("old")
+    small_tokenizer.save("kept-by-hand")
+    small_tokenizer.save("exported")
+    Path("exported/config.json").write_text("{}")
+    Path("exported/model.safetensors").write_text("weights")
+    Path("kept-by-hand/notes.txt").write_text("mine")
+    Path("other").mkdir()
+    Path("other/provenance.json").write_text("{}")
+    for output, found in (("exported", "config.json and 1 more"), ("kept-by-hand", "notes.txt;")):
+        message = f"must be a new folder or that of a tokenizer and nothing else, got {output} with {found}"
+        assert message in fails(capfd, f"{WRITING[name]} {output}")
+    for output in ("run", "store", "hub", "coder", "other"):
+        assert "must be a new folder or that of a tokenizer, got" in fails(capfd, f"{WRITING[name]} {output}")
+    for output in ("run/tokenizer", "run/tokenizer/", "store/tokenizer", "begun/tokenizer"):
+        assert "must not be part of a" in fails(capfd, f"{WRITING[name]} {output}")
+    assert main([*WRITING[name].split(), "old"]) == 0
+    assert main([*WRITING[name].split(), "run/smaller"]) == 0
+    assert sorted(path.name for path in Path("old").iterdir()) == sorted(artefact.FILES)
+
+
+@pytest.mark.parametrize("name", ["evaluate json", "evaluate page", "curve"])
+def test_nothing_is_written_among_the_documents(place, capfd, name):
+    end = ENDING.get(name, "")
+    Path("code").mkdir()
+    Path("code/a.py").write_text("import that\n")
+    command = FILES[name].replace("text.txt", "code")
+    assert "must not lie in a folder that is read" in fails(capfd, f"{command} code/page{end}")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_was_written_before_is_written_again(place, owned, capfd, name):
+    output = "run/result" + ENDING.get(name, "")
+    for _ in range(2):
+        assert main([*FILES[name].split(), output]) == 0
+    assert Path(output).stat().st_size > 0
 
 
 @pytest.mark.parametrize("name", FILES)
