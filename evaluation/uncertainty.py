@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Estimate", "Influences", "accuracy_error", "estimate_difference", "estimate_ratio"]
+__all__ = [
+    "Estimate",
+    "Influences",
+    "accuracy_error",
+    "estimate_difference",
+    "estimate_ratio",
+    "join_clusters",
+    "mean_error",
+    "share_error",
+]
 
 
 class Influences(NamedTuple):
@@ -67,6 +76,46 @@ def estimate_difference(
 def accuracy_error(is_right: np.ndarray) -> float | None:
     """Standard error of a mean of independent values, such as right or wrong; None of fewer than two."""
     return float(np.std(is_right, ddof=1) / np.sqrt(len(is_right))) if len(is_right) > 1 else None
+
+
+def mean_error(values: np.ndarray, clusters: np.ndarray) -> float | None:
+    """Standard error of a mean of values (float64[n]) of which those of one cluster (int64[n]) may be alike.
+
+    None where all are of one.
+    """
+    return estimate_ratio(values, np.ones(len(values)), clusters).cluster_error
+
+
+def share_error(is_right: np.ndarray, clusters: np.ndarray) -> float | None:
+    """The same of a share of right answers, 0 or 1 each, as if two more clusters were all right and two all wrong.
+
+    So a few answers that are all right or all wrong do not look certain (Agresti and Coull 1998, of single answers:
+    sqrt(p (1 - p) / (n + 4)) with two more right and two more wrong ones in p).
+    """
+    _, numbers = np.unique(clusters, return_inverse=True)
+    rights, sizes = np.bincount(numbers, is_right), np.bincount(numbers).astype(np.float64)
+    if len(sizes) < 2:
+        return None
+    typical = sizes.mean()
+    rights = np.concatenate([rights, [typical, typical, 0, 0]])
+    sizes = np.concatenate([sizes, np.full(4, typical)])
+    return float(np.sqrt(np.sum(np.square(influences(rights, sizes).of_documents))))
+
+
+def join_clusters(first: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Clusters of samples, int64[n], that are together where either of two kinds of clusters (int64[n]) has them so.
+
+    >>> join_clusters(np.array([0, 0, 1, 2]), np.array([5, 6, 6, 7])).tolist()
+    [0, 0, 0, 1]
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    (_, rows), (_, columns) = (np.unique(clusters, return_inverse=True) for clusters in (first, other))
+    count = int(rows.max()) + 1
+    size = count + int(columns.max()) + 1
+    edges = coo_array((np.ones(len(rows)), (rows, count + columns)), shape=(size, size))
+    return connected_components(edges, directed=False)[1][rows].astype(np.int64)
 
 
 def _estimate(found: Influences, clusters: np.ndarray) -> Estimate:

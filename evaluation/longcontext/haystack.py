@@ -36,8 +36,11 @@ class Haystack:
         self._ends_line = ends_line
         self._line_ends = np.flatnonzero(ends_line[self.ids]) + 1
 
-    def draw(self, rng: random.Random, num_tokens: int) -> np.ndarray:
-        """int32[num_tokens]: a stretch that ends where a line of any document does, and may begin anywhere.
+    def draw(self, rng: random.Random, num_tokens: int) -> tuple[np.ndarray, int]:
+        """A stretch that ends where a line of any document does, and may begin anywhere.
+
+        Returns:
+            int32[num_tokens], and where in `ids` it begins (below 0: as many tokens from their end).
 
         Raises:
             EvaluationError: there are fewer tokens.
@@ -48,7 +51,11 @@ class Haystack:
                 f"{len(self.ids):,} in {len(self.documents):,}; name more with --on or take shorter --lengths"
             )
         end = int(rng.choice(self._line_ends)) if len(self._line_ends) else len(self.ids)
-        return self.ids.take(np.arange(end - num_tokens, end), mode="wrap")
+        return self.ids.take(np.arange(end - num_tokens, end), mode="wrap"), end - num_tokens
+
+    def document_at(self, place: int) -> int:
+        """The number of the document that has the token at a place in `ids`, which go round at both ends."""
+        return int(np.searchsorted(self.offsets, place % len(self.ids), side="right")) - 1
 
     def split(self, stretch: np.ndarray, depth: float) -> tuple[np.ndarray, np.ndarray]:
         """A stretch in two, between two lines, as near as can be to `depth` of it."""

@@ -38,6 +38,8 @@ class Item(NamedTuple):
     place: int
     """Where in it the right answer, or the fact that holds it, begins."""
     question: Question
+    document: int | None
+    """Number of the document that what is asked for stands in; None where none has it."""
 
     @property
     def prompt(self) -> np.ndarray:
@@ -46,9 +48,16 @@ class Item(NamedTuple):
 
 
 def make_item(
-    task: str, length: int, depth: float, begin: int, pieces: Sequence[np.ndarray], place: int, question: Question
+    task: str,
+    length: int,
+    depth: float,
+    begin: int,
+    pieces: Sequence[np.ndarray],
+    place: int,
+    question: Question,
+    document: int | None = None,
 ) -> Item:
     """Join `begin` and the pieces of the context; `place` counts from the beginning of the pieces."""
     context = np.concatenate([[begin], *pieces]).astype(np.int32)
     assert len(context) + question.num_tokens == length
-    return Item(task, length, depth, context, place + 1, question)
+    return Item(task, length, depth, context, place + 1, question, document)

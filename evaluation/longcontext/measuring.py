@@ -18,7 +18,9 @@ from evaluation.longcontext.settings import QUESTION_TASKS, LongContextConfig
 from evaluation.subject import Subject
 from tokenizer.corpus import Document
 
-__all__ = ["Cell", "Tasks", "make_tasks", "measure"]
+__all__ = ["NO_DOCUMENT", "Cell", "Tasks", "make_tasks", "measure"]
+
+NO_DOCUMENT = -1
 
 Report = Callable[[str, int, int], object]
 """Called as report(phase, done, total)."""
@@ -33,6 +35,8 @@ class Cell(NamedTuple):
     depth: float | None
     values: np.ndarray
     """float64[samples]."""
+    documents: np.ndarray
+    """int64[samples]: numbers of the documents that the samples are of; NO_DOCUMENT where that is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +107,14 @@ def measure(subject: Subject, tasks: Tasks, report: Report) -> list[Cell]:
 
 def _gather(asked: Sequence[Item] | Sequence[Passage], name: str, values: np.ndarray) -> list[Cell]:
     """Values of one measure by task, length and depth, in the order in which these were asked for."""
-    by_place: dict[tuple[str, int, float | None], list[float]] = {}
-    for one, value in zip(asked, values.tolist(), strict=True):
-        by_place.setdefault((one.task, one.length, one.depth), []).append(float(value))
-    return [Cell(task, name, length, depth, np.array(found)) for (task, length, depth), found in by_place.items()]
+    by_place: dict[tuple[str, int, float | None], list[int]] = {}
+    for number, one in enumerate(asked):
+        by_place.setdefault((one.task, one.length, one.depth), []).append(number)
+    documents = np.array([NO_DOCUMENT if one.document is None else one.document for one in asked])
+    return [
+        Cell(task, name, length, depth, values[numbers].astype(np.float64), documents[numbers])
+        for (task, length, depth), numbers in by_place.items()
+    ]
 
 
 def _at_shortest(passages: Sequence[Passage], losses: np.ndarray) -> np.ndarray:

@@ -55,7 +55,7 @@ def make_documents(
         if pieces is None or not _is_told_once(haystack, pieces, question, sources, asked):
             continue
         before = sum(map(len, pieces[: 2 * asked]))
-        return make_item("documents", length, depth, haystack.begin, pieces, before, question)
+        return make_item("documents", length, depth, haystack.begin, pieces, before, question, sources[asked].document)
     raise EvaluationError(
         f"lengths must have room for {count} documents under their titles, got {length:,}; take longer ones, fewer "
         "--choices or --documents-per-question"

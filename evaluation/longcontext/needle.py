@@ -35,12 +35,13 @@ def make_needle(haystack: Haystack, config: LongContextConfig, length: int, dept
                 f"lengths must be {length - left} tokens or more for a needle and its question, got {length}; take "
                 "longer ones"
             )
-        hay = haystack.draw(rng, left)
+        hay, first = haystack.draw(rng, left)
         if hold_any(haystack.decode(hay), (name, name.replace("_", " "), *numbers)):
             continue
         before, after = haystack.split(hay, depth)
         pieces = [before, fact, after]
-        return make_item("needle", length, depth, haystack.begin, pieces, len(before), question)
+        document = haystack.document_at(first + max(0, min(len(before), left - 1)))
+        return make_item("needle", length, depth, haystack.begin, pieces, len(before), question, document)
     raise EvaluationError(
         f"digits must be enough for numbers that documents do not hold, got {config.digits}; take more --digits"
     )

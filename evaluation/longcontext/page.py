@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evaluation.longcontext.tables import MEASURES, SHARES, Comparison, make_tables, mean_error
+from evaluation.longcontext.tables import MEASURES, SHARES, Comparison, make_tables
 from tokenizer.measures.drawing import COLOURS, INK, draw, label_number
 from tokenizer.measures.page import Section, Table, write_page
 
@@ -49,7 +49,7 @@ def write_longcontext_page(path: Path, comparison: Comparison) -> None:
 
 
 def _over_length(comparison: Comparison, task: str, measure: str) -> str:
-    """Means with standard errors; hollow marks are beyond the length that a model was trained on."""
+    """Means with standard errors over documents; hollow marks are beyond the length that a model was trained on."""
     lengths, names = sorted(comparison.config.lengths), list(comparison.subjects)
     is_share, chance = measure in SHARES, comparison.chance(measure)
 
@@ -57,7 +57,10 @@ def _over_length(comparison: Comparison, task: str, measure: str) -> str:
         places = np.arange(len(lengths))
         for index, name in enumerate(names):
             found = [comparison.values(name, task, measure, length, None) for length in lengths]
-            means, errors = [one.mean() for one in found], [mean_error(measure, one) or 0.0 for one in found]
+            means = [one.mean() for one in found]
+            told = [comparison.error(name, task, measure, length, None) for length in lengths]
+            # Where all samples are of one document, nothing tells the error: no bar.
+            errors = [np.nan if error is None else error for error in told]
             colour = COLOURS[index % len(COLOURS)]
             # Beside each other, so that error bars are told apart.
             at = places + 0.06 * (index - (len(names) - 1) / 2)

@@ -26,6 +26,8 @@ class Passage(NamedTuple):
     control: np.ndarray | None
     """int32[length] with the same last tokens, or None."""
     num_scored: int
+    document: int
+    """Number of the document that the passage or the end is of, or begins in."""
 
 
 def make_repetition(haystack: Haystack, config: LongContextConfig, length: int, depth: float, sample: int) -> Passage:
@@ -42,13 +44,14 @@ def make_repetition(haystack: Haystack, config: LongContextConfig, length: int, 
             f"{num_tokens}; take shorter ones with --passage or longer --lengths"
         )
     # One stretch, so that none of the three is part of another.
-    passage, other, hay = np.split(haystack.draw(rng, length - 1), [num_tokens, 2 * num_tokens])
+    stretch, start = haystack.draw(rng, length - 1)
+    passage, other, hay = np.split(stretch, [num_tokens, 2 * num_tokens])
     place = round(depth * left)
     ids, control = (
         np.concatenate([[haystack.begin], hay[:place], first, hay[place:], passage]).astype(np.int32)
         for first in (passage, other)
     )
-    return Passage("repetition", length, depth, ids, control, num_tokens)
+    return Passage("repetition", length, depth, ids, control, num_tokens, haystack.document_at(start))
 
 
 def make_ending(haystack: Haystack, config: LongContextConfig, length: int, sample: int) -> Passage:
@@ -76,4 +79,4 @@ def make_ending(haystack: Haystack, config: LongContextConfig, length: int, samp
     document = int(rng.choice(long_enough))
     end = rng.randint(int(haystack.offsets[document]) + longest - 1, int(haystack.offsets[document + 1]))
     ids = np.concatenate([[haystack.begin], haystack.ids[end - length + 1 : end]]).astype(np.int32)
-    return Passage("loss", length, None, ids, None, config.passage)
+    return Passage("loss", length, None, ids, None, config.passage, document)

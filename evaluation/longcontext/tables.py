@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.longcontext.measuring import Cell
+from evaluation.longcontext.measuring import NO_DOCUMENT, Cell
 from evaluation.longcontext.settings import LongContextConfig
 from evaluation.subject import Subject
-from evaluation.uncertainty import accuracy_error
+from evaluation.uncertainty import join_clusters, mean_error, share_error
 from tokenizer.measures.page import Table
 
-__all__ = ["MEASURES", "SHARES", "Comparison", "by_luck", "make_tables", "mean_error", "to_json"]
+__all__ = ["MEASURES", "SHARES", "Comparison", "by_luck", "cell_error", "make_tables", "to_json"]
 
 SHARES = ("choice", "written", "unread")
 """Measures that are shares of right answers."""
@@ -54,14 +54,26 @@ class Comparison:
 
     def values(self, name: str, task: str, measure: str, length: int | None, depth: float | None) -> np.ndarray:
         """float64[samples] of a model's cell; None: of all lengths, of all depths."""
-        found = [
-            cell.values
+        return np.concatenate([cell.values for cell in self._find(name, task, measure, length, depth)])
+
+    def documents(self, name: str, task: str, measure: str, length: int | None, depth: float | None) -> np.ndarray:
+        """int64[samples]: the documents that these are of; samples of none have a negative number each."""
+        found = np.concatenate([cell.documents for cell in self._find(name, task, measure, length, depth)])
+        return np.where(found == NO_DOCUMENT, -1 - np.arange(len(found)), found)
+
+    def error(self, name: str, task: str, measure: str, length: int | None, depth: float | None) -> float | None:
+        """Standard error of the mean of the values, over documents; None where all are of one."""
+        place = (name, task, measure, length, depth)
+        return cell_error(measure, self.values(*place), self.documents(*place))
+
+    def _find(self, name: str, task: str, measure: str, length: int | None, depth: float | None) -> list[Cell]:
+        return [
+            cell
             for cell in self.cells[name]
             if (cell.task, cell.measure) == (task, measure)
             and length in (None, cell.length)
             and depth in (None, cell.depth)
         ]
-        return np.concatenate(found)
 
     def chance(self, measure: str) -> float | None:
         """What a model reaches that reads nothing; None where nothing says."""
@@ -86,17 +98,9 @@ def by_luck(chance: float, count: int) -> float:
     return right / count
 
 
-def mean_error(measure: str, values: np.ndarray) -> float | None:
-    """Standard error of the mean of values; None where nothing says.
-
-    Of shares as if two more answers were right and two wrong (Agresti and Coull 1998), so that a few answers that are
-    all right or all wrong do not look certain.
-    """
-    if measure not in SHARES:
-        return accuracy_error(values)
-    count = len(values) + 4
-    share = (values.sum() + 2) / count
-    return float(np.sqrt(share * (1 - share) / count))
+def cell_error(measure: str, values: np.ndarray, clusters: np.ndarray) -> float | None:
+    """Standard error of the mean of values, of which those of one cluster are alike; None where all are of one."""
+    return (share_error if measure in SHARES else mean_error)(values, clusters)
 
 
 def make_tables(comparison: Comparison) -> list[Table]:
@@ -116,7 +120,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
             "step": subject.step,
             "rope_base": subject.config.rope_base,
             "trained_length": subject.max_length,
-            "cells": [_cell_json(cell) for cell in comparison.cells[name]],
+            "cells": [_cell_json(comparison, name, cell) for cell in comparison.cells[name]],
         }
         for name, subject in comparison.subjects.items()
     ]
@@ -130,9 +134,20 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _cell_json(cell: Cell) -> dict[str, Any]:
-    mean, error = float(cell.values.mean()), mean_error(cell.measure, cell.values)
-    return {**cell._asdict(), "values": cell.values.tolist(), "mean": mean, "error": error}
+def _cell_json(comparison: Comparison, name: str, cell: Cell) -> dict[str, Any]:
+    place = (name, cell.task, cell.measure, cell.length, cell.depth)
+    return {
+        **cell._asdict(),
+        "values": cell.values.tolist(),
+        "documents": _count_documents(cell.documents),
+        "mean": float(cell.values.mean()),
+        "error": comparison.error(*place),
+    }
+
+
+def _count_documents(documents: np.ndarray) -> int | None:
+    """How many documents samples are of; None where that is none."""
+    return None if (documents < 0).any() else len(np.unique(documents))
 
 
 def _by_place(comparison: Comparison, task: str, measure: str) -> Table:
@@ -143,7 +158,10 @@ def _by_place(comparison: Comparison, task: str, measure: str) -> Table:
             shown = "all" if depth is ALL else f"{depth:g}"
             cells = [comparison.values(name, task, measure, length, depth) for length in lengths]
             marks = ["*" if length > subject.max_length else "" for length in lengths]
-            errors = [f" ± {_show(mean_error(measure, values))}" if depth is ALL else "" for values in cells]
+            errors = [
+                f" ± {_show(comparison.error(name, task, measure, length, ALL))}" if depth is ALL else ""
+                for length in lengths
+            ]
             numbers = [
                 f"{values.mean():.3f}{error}{mark}" for values, error, mark in zip(cells, errors, marks, strict=True)
             ]
@@ -151,6 +169,9 @@ def _by_place(comparison: Comparison, task: str, measure: str) -> Table:
         if measure == "choice":
             unread = [comparison.values(name, task, "unread", length, ALL).mean() for length in lengths]
             rows.append((name, "unread", *(f"{value:.3f}" for value in unread)))
+        counts = [_count_documents(comparison.documents(name, task, measure, length, ALL)) for length in lengths]
+        if None not in counts:
+            rows.append((name, "documents", *(f"{count:,}" for count in counts)))
     columns = ("model", "depth", *(f"{length:,}" for length in lengths))
     return Table(columns=columns, rows=rows, caption=_caption(comparison, task, measure))
 
@@ -158,6 +179,10 @@ def _by_place(comparison: Comparison, task: str, measure: str) -> Table:
 def _caption(comparison: Comparison, task: str, measure: str) -> str:
     samples, depths = comparison.config.samples, 1 if task == "loss" else len(comparison.config.depths)
     parts = [MEASURES[task, measure], f"{samples} samples a cell"]
+    if task == "keys":
+        parts.append("±: a standard error over samples")
+    else:
+        parts.append("±: a standard error over documents, as samples of one are alike; documents: how many there are")
     chance = comparison.chance(measure)
     if measure == "choice" and chance is not None:
         luck, all_luck = by_luck(chance, samples), by_luck(chance, samples * depths)
@@ -179,12 +204,16 @@ def _differences(comparison: Comparison) -> Table:
         for name in others:
             cells = []
             for length in comparison.config.lengths:
-                one, other = (comparison.values(which, task, measure, length, ALL) for which in (first, name))
-                cells.append(f"{(other - one).mean():+.3f} ± {_show(accuracy_error(other - one))}")
+                places = [(which, task, measure, length, ALL) for which in (first, name)]
+                one, other = (comparison.values(*place) for place in places)
+                clusters = join_clusters(*(comparison.documents(*place) for place in places))
+                cells.append(f"{(other - one).mean():+.3f} ± {_show(mean_error(other - one, clusters))}")
             rows.append((f"{task}, {measure}", name, *cells))
     columns = ("task", "model", *(f"{length:,}" for length in comparison.config.lengths))
     return Table(
-        columns=columns, rows=rows, caption=f"Differences from {first}, paired by sample, with standard errors"
+        columns=columns,
+        rows=rows,
+        caption=f"Differences from {first}, paired by sample; ±: a standard error over documents, of keys over samples",
     )
 
 

@@ -14,7 +14,7 @@ from evaluation.scoring import Scored
 
 def item(choices, right, task="needle", answer="42", length=8) -> Item:
     question = Question(np.array([7]), [np.array(choice) for choice in choices], right, answer)
-    return Item(task, length, 0.5, np.array([9, 1, 2, 3]), 1, question)
+    return Item(task, length, 0.5, np.array([9, 1, 2, 3]), 1, question, None)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_unread_leaves_out_all_of_the_context_but_its_first_token(scores, subjec
 
 def test_losses_are_means_over_the_last_tokens_of_passage_and_control(scores, subject):
     ids, control = np.array([9, 50, 10, 20]), np.array([9, 60, 30, 20])
-    passages = [Passage("repetition", 4, 0.0, ids, control, 2), Passage("loss", 4, None, ids, None, 1)]
+    passages = [Passage("repetition", 4, 0.0, ids, control, 2, 0), Passage("loss", 4, None, ids, None, 1, 0)]
     np.testing.assert_allclose(judging.foresee(subject, passages, print), [[1.5, 2.5], [2.0, np.nan]], rtol=1e-6)
 
 

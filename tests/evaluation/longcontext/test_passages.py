@@ -20,6 +20,8 @@ def test_a_repetition_differs_from_its_control_in_the_first_passage_alone(haysta
         assert len(differs) and first <= differs.min() and differs.max() < first + 20
         np.testing.assert_array_equal(made.ids[first : first + 20], made.ids[-20:])
         np.testing.assert_array_equal(made.control[-20:], made.ids[-20:])
+        begun = haystack.decode(made.ids[-20:]).split("\n")[0]
+        assert begun in haystack.documents[made.document].text
 
 
 def test_endings_of_a_sample_are_one_document_read_further_and_further_back(haystack):
@@ -30,7 +32,8 @@ def test_endings_of_a_sample_are_one_document_read_further_and_further_back(hays
         for length in (40, 90):
             np.testing.assert_array_equal(made[length].ids[1:], made[200].ids[-length + 1 :])
         text = haystack.decode(made[200].ids[1:]).strip("\ufffd")
-        assert sum(text in document.text + "\n" for document in haystack.documents) == 1
+        (number,) = [n for n, document in enumerate(haystack.documents) if text in document.text + "\n"]
+        assert {one.document for one in made.values()} == {number}
 
 
 def test_too_short_a_context_or_document_is_told_in_a_line(haystack):
