@@ -17,6 +17,8 @@ class Item(NamedTuple):
     answer: int
     fields: dict[str, Any]
     """All that the line has, these too."""
+    place: str = ""
+    """FILE:LINE; "" where it is of no file."""
 
 
 def read_items(path: Path) -> list[Item]:
@@ -36,22 +38,44 @@ def read_items(path: Path) -> list[Item]:
 
 
 def _parse(line: bytes, place: str) -> Item:
-    try:
-        fields = json.loads(line)
-    except ValueError:
-        fields = None
-    if not isinstance(fields, dict):
-        _refuse(place, "item", "a JSON object", line[:40].decode(errors="replace"), '{"context": "1 + 1 =", ...}')
+    fields = _parse_object(line, place)
     context, choices, answer = (fields.get(key) for key in ("context", "choices", "answer"))
     if not isinstance(context, str):
         _refuse(place, "context", "a text", context, '"" where there is none')
-    if not isinstance(choices, list) or not choices or not all(isinstance(one, str) and one for one in choices):
-        _refuse(place, "choices", "a list of texts that are not empty", choices, '[" 2", " 3"]')
-    if isinstance(answer, str) and choices.count(answer) == 1:
+    if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(one, str) and one for one in choices):
+        _refuse(place, "choices", "a list of two texts or more that are not empty", choices, '[" 2", " 3"]')
+    if isinstance(answer, str) and choices.count(answer) > 1:
+        _refuse(place, "answer", "the number of a choice where several have its text", answer, "0 for the first")
+    if isinstance(answer, str) and answer in choices:
         answer = choices.index(answer)
     if not isinstance(answer, int) or isinstance(answer, bool) or not 0 <= answer < len(choices):
         _refuse(place, "answer", "the number of a choice, from 0, or its text", answer, "0 for the first")
-    return Item(context, tuple(choices), answer, fields)
+    return Item(context, tuple(choices), answer, fields, place)
+
+
+def _parse_object(line: bytes, place: str) -> dict[str, Any]:
+    """The object of a line, all of whose text can be written as UTF-8 again."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        raise EvaluationError(
+            f"{place}: line must be UTF-8, got byte 0x{line[error.start]:02x} at {error.start}; write JSON lines as "
+            "UTF-8, not compressed"
+        ) from None
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        _refuse(place, "item", "a JSON object", text[:40], '{"context": "1 + 1 =", ...}')
+    try:
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise EvaluationError(
+            f"{place}: item must be Unicode text, got half of a surrogate pair, {half}; write \\ufffd in its place"
+        ) from None
+    return fields
 
 
 def _refuse(place: str, key: str, expected: str, got: object, example: str) -> NoReturn:

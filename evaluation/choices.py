@@ -56,7 +56,12 @@ class ItemScores(NamedTuple):
 
 
 def encode_continuations(
-    tokenizer: Tokenizer, contexts: Sequence[str], continuations: Sequence[Sequence[str]], begin: int, max_length: int
+    tokenizer: Tokenizer,
+    contexts: Sequence[str],
+    continuations: Sequence[Sequence[str]],
+    begin: int,
+    max_length: int,
+    places: Sequence[str] = (),
 ) -> list[Continuations]:
     """Tokenise the continuations of each context, none of which is empty, with it.
 
@@ -66,6 +71,7 @@ def encode_continuations(
         continuations: One or more of each context.
         begin: The token before all.
         max_length: Most inputs of a sequence, the first token too.
+        places: What an error calls each of the contexts; none: item 1, 2, ...
 
     Raises:
         EvaluationError: what must be scored alone has more.
@@ -78,9 +84,10 @@ def encode_continuations(
     for number, (context, group) in enumerate(zip(contexts, groups, strict=True), 1):
         shared, longest = _shared_tokens(tokenizer, context, group), max(map(len, group))
         if longest - shared > max_length:
+            place = places[number - 1] if places else f"item {number}"
             raise EvaluationError(
-                f"item {number} must have at most {max_length:,} tokens after its context, got {longest - shared:,}; "
-                "shorten it or give the model a longer context"
+                f"{place}: choice must have at most max_length={max_length:,} tokens, got {longest - shared:,} after "
+                "its context; shorten it, or raise that (--max-length), which is the model's own where it is not given"
             )
         found.append(_fit(group, shared, begin, max_length))
     return found
@@ -111,7 +118,8 @@ def score_choices(
     limit = subject.max_length if max_length is None else max_length
     contexts = [item.context for item in items]
     choices = [[between + choice for choice in item.choices] for item in items]
-    encoded = encode_continuations(subject.tokenizer, contexts, choices, begin, limit)
+    places = [item.place or f"item {number}" for number, item in enumerate(items, 1)]
+    encoded = encode_continuations(subject.tokenizer, contexts, choices, begin, limit, places)
     rows = iter(score(subject, [ids for one in encoded for ids in one.sequences], progress=progress))
     return [_gather([next(rows) for _ in item.choices], one, item) for item, one in zip(items, encoded, strict=True)]
 

@@ -22,13 +22,19 @@ def add(parser: OptionParser) -> None:
     doc = "Multiple choice: the choice whose tokens have the highest mean log-probability after a context."
     command = parser.add_command("choices", run, "MODEL... --on FILE.jsonl", doc)
     add_models(command)
-    file = 'JSON lines: {"context": TEXT, "choices": [TEXT, ...], "answer": number from 0 or text}; more keys are kept.'
+    file = (
+        'JSON lines: {"context": TEXT, "choices": [TEXT, TEXT, ...], "answer": number from 0 or text}; other keys are '
+        "kept, too."
+    )
     add_option(command, "--on", str, file, metavar="FILE.jsonl")
     between = "Text between context and choice, scored with the choice."
     add_option(command, "--between", str, between, default="")
     longest = "Most tokens of a sequence, <eod> too; longer contexts are cut from the left; null: as trained on."
     add_option(command, "--max-length", int | None, longest, default=None, least=1)
-    items = "Write a JSON line for each item and model: all its keys, log-probabilities, tokens, bytes, predictions."
+    items = (
+        "Write a JSON line for each item and model: model, item (all keys of its line), log_probs, tokens, bytes, cut, "
+        "predictions."
+    )
     command.add_argument("--output", metavar="FILE.jsonl", help=items)
     command.add_argument("--json", metavar="FILE", help="Write the accuracies as JSON, too.")
 
@@ -77,7 +83,7 @@ def _write(arguments: argparse.Namespace, items: list["Item"], answers: dict[str
         from tokenizer.output import write_file
 
         lines = [
-            json.dumps({"model": name, **item.fields, **_item_json(scores)}, ensure_ascii=False) + "\n"
+            json.dumps({"model": name, "item": item.fields, **_item_json(scores)}, ensure_ascii=False) + "\n"
             for name, one in answers.items()
             for item, scores in zip(items, one.scores, strict=True)
         ]

@@ -1,5 +1,6 @@
 """Multiple choice by log-probability."""
 
+import argparse
 import json
 
 import numpy as np
@@ -12,6 +13,7 @@ from evaluation.boundaries import find_boundaries
 from evaluation.choice_items import Item, read_items
 from evaluation.choices import RULES, ItemScores, encode_continuations, score_choices
 from evaluation.choices_report import Answers, make_tables, to_json
+from evaluation.commands.choices import _write
 from evaluation.scoring import score
 from training.weights import write_weights
 
@@ -61,7 +63,7 @@ def test_a_context_that_does_not_fit_loses_its_left_for_all_choices(merged):
     assert whole.cut == 0 and short.cut == 4
     assert spell(merged, short.sequences[1][1:]) == [*"xyxy", *"2.2.2"] and short.sequences[1][0] == BEGIN
     assert spell(merged, short.sequences[0][1:]) == [*"xyxy", "1"] and short.first == 4
-    with pytest.raises(EvaluationError, match="item 2 must have at most 4 tokens after its context, got 5"):
+    with pytest.raises(EvaluationError, match="item 2: choice must have at most max_length=4 tokens, got 5 after"):
         encode_continuations(merged, ["xyxy", "xyxy"], [["1"], ["2.2.2"]], BEGIN, 4)
 
 
@@ -111,12 +113,21 @@ GOOD = {"context": "a", "choices": ["b", "c"], "answer": 1}
         ("[1]", "items.jsonl:2: item must be a JSON object, got "),
         ("{", "items.jsonl:2: item must be a JSON object"),
         (GOOD | {"context": 3}, "items.jsonl:2: context must be a text, got 3"),
-        (GOOD | {"choices": []}, "choices must be a list of texts that are not empty, got "),
-        (GOOD | {"choices": ["b", ""]}, "choices must be a list of texts"),
+        (GOOD | {"choices": []}, "choices must be a list of two texts or more that are not empty, got "),
+        (GOOD | {"choices": ["b", ""]}, "choices must be a list of two texts"),
+        (GOOD | {"choices": ["b"], "answer": 0}, "choices must be a list of two texts"),
+        (
+            GOOD | {"choices": ["x", "y", "x"], "answer": "x"},
+            'items.jsonl:2: answer must be the number of a choice where several have its text, got "x"; write 0',
+        ),
+        (GOOD | {"kind": "\ud800"}, r"items.jsonl:2: item must be Unicode text, got half of a surrogate pair, \ud800"),
         (GOOD | {"answer": 2}, "answer must be the number of a choice, from 0, or its text, got 2"),
         (GOOD | {"answer": True}, "answer must be the number"),
         (GOOD | {"answer": "d"}, "answer must be the number"),
-        ({"context": "a", "choices": ["b"]}, "answer must be the number of a choice, from 0, or its text, got null"),
+        (
+            {"context": "a", "choices": ["b", "c"]},
+            "answer must be the number of a choice, from 0, or its text, got null",
+        ),
     ],
 )
 def test_a_line_that_is_no_item_is_named(tmp_path, line, fault):
@@ -130,10 +141,48 @@ def test_a_line_that_is_no_item_is_named(tmp_path, line, fault):
 def test_items_keep_what_else_they_say(tmp_path):
     path = tmp_path / "items.jsonl"
     path.write_text(json.dumps(GOOD | {"answer": "c", "kind": "x"}) + "\n\n")
-    assert read_items(path) == [Item("a", ("b", "c"), 1, GOOD | {"answer": "c", "kind": "x"})]
+    assert read_items(path) == [Item("a", ("b", "c"), 1, GOOD | {"answer": "c", "kind": "x"}, f"{path}:1")]
     path.write_text("\n")
     with pytest.raises(EvaluationError, match="file must hold an item or more"):
         read_items(path)
+
+
+def test_a_line_that_is_no_text_is_told_by_its_first_wrong_byte(tmp_path):
+    path = tmp_path / "items.jsonl"
+    for content, fault in (
+        (json.dumps(GOOD).encode() + b'\n{"context": "\xe9"}', ":2: line must be UTF-8, got byte 0xe9 at 13"),
+        (
+            b"(\xb5/\xfd\x04\x00",
+            ":1: line must be UTF-8, got byte 0xb5 at 1; write JSON lines as UTF-8, not compressed",
+        ),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(EvaluationError) as caught:
+            read_items(path)
+        assert fault in str(caught.value) and str(caught.value).isascii()
+
+
+def test_a_choice_that_does_not_fit_is_told_by_its_line_and_what_bounds_it(subject, tmp_path):
+    path = tmp_path / "items.jsonl"
+    path.write_text("\n" + json.dumps(GOOD | {"choices": ["b", "c" * 9]}) + "\n")
+    fault = r"items.jsonl:2: choice must have at most max_length=5 tokens, got \d+ .*raise that .--max-length"
+    with pytest.raises(EvaluationError, match=fault):
+        score_choices(subject, read_items(path), 0, max_length=5)
+
+
+KEYS = {"model": "theirs", "log_probs": "theirs", "tokens": 3, "cut": None}
+
+
+def test_keys_of_an_item_stay_and_hide_nothing(tmp_path):
+    path = tmp_path / "out.jsonl"
+    scores = ItemScores(np.array([-1.0, -2.0]), np.array([1, 2]), np.array([3, 4]), 0)
+    items = [Item("a", ("b", "c"), 1, GOOD | KEYS)]
+    answers = {name: Answers.of(items, [scores]) for name in ("one", "two")}
+    _write(argparse.Namespace(json=None, output=str(path)), items, answers, [])
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["model"] for line in lines] == ["one", "two"]
+    for line in lines:
+        assert line["item"] == GOOD | KEYS and line["log_probs"] == [-1.0, -2.0] and line["tokens"] == [1, 2]
 
 
 @pytest.mark.slow
@@ -144,7 +193,7 @@ def test_the_command_writes_an_item_a_line(subject, tmp_path, capsys):
     assert main([*words, "--output", str(tmp_path / "out.jsonl"), "--json", str(tmp_path / "out.json")]) == 0
     (line,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
     found = score_choices(subject, [item("a", "b", "c")], find_boundaries(subject).begin)[0]
-    assert line["kind"] == "x" and line["log_probs"] == pytest.approx(found.totals.tolist(), abs=1e-5)
+    assert line["item"]["kind"] == "x" and line["log_probs"] == pytest.approx(found.totals.tolist(), abs=1e-5)
     assert line["predictions"] == {rule: int(found.by(rule).argmax()) for rule in RULES}
     assert "1 items" in capsys.readouterr().out and json.loads((tmp_path / "out.json").read_text())[0]["items"] == 1
     assert main([*words, "--begin", "<s>"]) == 2
