@@ -105,6 +105,48 @@ def test_steps_lengths_and_folders_that_are_not_there_are_refused(arguments, tmp
     assert capsys.readouterr().err.startswith("error: --step must be at least 0, got -1")
 
 
+def test_a_store_is_never_made_in_a_folder_of_something_else(arguments, owned, tmp_path, capsys):
+    Path("mine/shards/first").mkdir(parents=True)
+    Path("mine/shards/first/tokens.npy").write_text("mine")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    refused = "store must be a new or empty folder, or a store to carry on with, got {} with "
+    for output, line in (
+        ("mine", refused),
+        ("run", refused),
+        ("hub", refused),
+        ("tokenizer", refused),
+        ("begun", refused),
+        ("run/tokenizer", "--output must not be part of a run, got {} of "),
+        ("run/checkpoints/new", "--output must not be part of a run, got {} of "),
+        ("store/held_out", "--output must not be part of a store, got {} of "),
+        ("tokenizer/new", "--output must not be part of a tokenizer, got {} of "),
+    ):
+        assert main([*arguments, "--output", output]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("error: " + line.format(output)) and error.count("\n") == 1
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_store_that_was_only_begun_is_carried_on_with_whatever_lies_in_it_later(arguments, tmp_path, capsys):
+    store = tmp_path / "store"
+    (store / "incoming" / "left").mkdir(parents=True)
+    for name in ("lock", "demand", "shards.parquet.partial"):
+        (store / name).touch()
+    assert main(arguments) == 0
+    (store / "stats.html").write_text("a page")
+    assert main(arguments) == 0 and "(0 new)" in capsys.readouterr().out
+    assert (store / "stats.html").read_text() == "a page"
+
+
+def test_a_page_takes_the_place_of_no_file_that_was_made(owned, capsys):
+    for output, kind in owned.items():
+        assert main(["stats", "nowhere", "--page", output]) == 2
+        assert capsys.readouterr().err.startswith(f"error: --page must not be part of {kind}, got {output} of ")
+    Path("store/page.html").write_text("a page")
+    assert main(["stats", "nowhere", "--page", "store/page.html"]) == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
 def test_help_needs_no_heavy_library():
     code = (
         "import sys\nfrom dataservice.__main__ import main\n"

@@ -73,6 +73,6 @@ def test_nothing_is_written_among_the_documents(places, capsys, command, option)
 def test_what_was_written_before_is_written_again(places):
     for _ in range(2):
         outputs = {"--json": "run/found.json", "--page": "page.html"}
-        check_outputs(outputs, ["run", "code", "store", "hub"])
+        check_outputs({**outputs}, ["run", "code", "store", "hub"])
         for output in outputs.values():
             Path(output).write_text("found")

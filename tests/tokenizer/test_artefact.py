@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -144,6 +145,23 @@ def test_what_a_killed_save_left_is_removed_by_the_next_one_there(small_tokenize
         (folder / "tokenizer.json").write_text("{}")
     small_tokenizer.save(tmp_path / "tokenizer")
     assert sorted(tmp_path.iterdir()) == sorted([*others, tmp_path / "tokenizer"])
+
+
+def test_a_part_of_a_run_or_a_store_is_replaced_by_its_maker_alone(small_tokenizer, owned):
+    other = Tokenizer(np.array([[97, 98]]), ["<e>"])
+    for folder in (Path("run/tokenizer"), Path("store/tokenizer")):
+        artefact.place_tokenizer(small_tokenizer, Path("made"))
+        shutil.rmtree(folder, ignore_errors=True)
+        Path("made").rename(folder)
+        with pytest.raises(TokenizerError, match=f"output must not be part of a .*, got {folder} of"):
+            other.save(folder)
+        assert Tokenizer.load(folder).fingerprint == small_tokenizer.fingerprint
+        artefact.place_tokenizer(other, folder)
+        assert Tokenizer.load(folder).fingerprint == other.fingerprint
+        (folder / "note").write_text("mine")
+        with pytest.raises(TokenizerError, match=r"a tokenizer and nothing else, got .* with note; choose"):
+            artefact.place_tokenizer(small_tokenizer, folder)
+        assert (folder / "note").read_text() == "mine"
 
 
 def test_a_save_that_is_under_way_elsewhere_is_left_alone(small_tokenizer, tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 import model
@@ -18,7 +19,10 @@ import model.huggingface
 import tokenizer as tokenizers
 from model import LlamaConfig
 from tokenizer import Tokenizer
+from tokenizer.artefact import place_tokenizer
 from training.__main__ import main
+from training.checkpoint import items_of
+from training.position import Position
 from training.run import Run
 from training.weights import read_weights, write_weights
 
@@ -222,6 +226,47 @@ def test_an_import_that_was_killed_anywhere_leaves_nothing_in_the_way(tmp_path, 
     assert_equal(read_weights(output).params, weights.params)
     content = (output / "config.yaml").read_text()
     assert f"run: {output}\n" in content and f"path: {output / 'tokenizer'}\n" in content
+
+
+def test_nothing_takes_the_place_of_what_was_made(tmp_path, run, owned, capsys):
+    hub = exported(tmp_path, run)
+    Path("prompts.jsonl").write_text('"def "\n')
+    capsys.readouterr()
+    commands = {"export": [run], "import": [hub], "generate": [run, "--prompts-file", "prompts.jsonl"]}
+    for name, rest in commands.items():
+        for output, kind in owned.items():
+            line = failure(capsys, name, *rest, "--output", output)
+            assert f"--output must not be part of {kind}, got {output} of " in line
+    for output in ("run/checkpoints/60", "store/held_out", "coder/tokenizer"):
+        assert "must not be part of" in failure(capsys, "export", run, "--output", output)
+    for output in ("run", "coder", "store"):
+        assert "output must be a new or empty folder" in failure(capsys, "export", run, "--output", output)
+    line = failure(capsys, *("generate", run, "--prompts-file", "prompts.jsonl", "--output", "prompts.jsonl"))
+    assert "--output must not be what is read" in line
+    for _ in range(2):
+        words = ["generate", run, "--prompt", "a", "--max-new-tokens", 1, "--output", "run/texts.jsonl"]
+        assert main(list(map(str, words))) == 0
+
+
+@pytest.mark.parametrize("has_position", [False, True])
+def test_a_tokenizer_that_was_replaced_is_said_to_be_the_cause(tmp_path, run, tokenizer, capsys, has_position):
+    shutil.copytree(run, tmp_path / "run")
+    same_size = Tokenizer(tokenizer.pairs, pattern="none", special_tokens=list(tokenizer.special_tokens))
+    smaller = Tokenizer(tokenizer.pairs[:-1], special_tokens=list(tokenizer.special_tokens))
+    if has_position:
+        position = Position(0, 0, "data", "schedule", tokenizer.fingerprint, repr(CONFIG))
+        with ocp.CheckpointManager(tmp_path / "run" / "checkpoints") as manager:
+            manager.save(7, args=items_of({"params": read_weights(run).params}, position._asdict()))
+    others = {"vocabulary": (smaller, f"{tokenizer.vocab_size} tokens", f"{smaller.vocab_size} tokens")}
+    if has_position:
+        others["tokenizer"] = (same_size, tokenizer.fingerprint, same_size.fingerprint)
+    for name, (other, was, now) in others.items():
+        place_tokenizer(other, tmp_path / "run" / "tokenizer")
+        line = failure(capsys, "generate", tmp_path / "run", "--prompt", "a")
+        assert line.startswith(f"error: {name} must be that of checkpoint {tmp_path}") and "--step" not in line
+        assert f", {was}, got {now}: {tmp_path / 'run' / 'tokenizer'} was replaced; put" in line
+    place_tokenizer(tokenizer, tmp_path / "run" / "tokenizer")
+    assert read_weights(tmp_path / "run").step == 7 * has_position
 
 
 def test_a_model_that_transformers_cannot_express_is_refused_with_the_reason(tmp_path, tokenizer, capsys):

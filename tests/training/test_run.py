@@ -2,8 +2,10 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+from tokenizer import Tokenizer, TokenizerError
 from training.config import load_config
 from training.errors import ConfigError, TrainingError
 from training.run import Run, run_of
@@ -88,6 +90,41 @@ def test_a_folder_that_cannot_be_is_one_line(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(TrainingError, match=r"train.run must be a folder that can be written, got file"):
         Run(run_for("train.run=file").folder).lock()
+
+
+def test_a_run_never_begins_in_a_folder_of_something_else(tmp_path, owned):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.yaml").write_text("model: {dim: 96}  # mine\n")
+    (tmp_path / "mine" / "notes.txt").touch()
+    for folder, message in (
+        ("mine", "got mine, a folder with config.yaml; choose another with train.run="),
+        ("store", "got store, a folder with tokenizer"),
+        ("run/tokenizer", "got run/tokenizer, part of a run"),
+        ("store/shards/first", "got store/shards/first, part of a store"),
+    ):
+        (tmp_path / "store" / "tokenizer").mkdir(exist_ok=True)
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(TrainingError, match=f"train.run must be a new folder, or that of a run, {message}"):
+            Run(run_for(f"train.run={folder}").folder).lock()
+        assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "out.txt").touch()
+    for folder in ("run", "begun", "logs", "new"):
+        Run(run_for(f"train.run={folder}").folder).lock().close()
+
+
+def test_a_run_keeps_what_lies_beside_its_tokenizer_and_takes_no_other_folder_for_it(tmp_path):
+    made, other = (Tokenizer(np.array([[101, last]]), ("<eot>", "<eod>")) for last in (32, 33))
+    run, config = run_for(), load_config([EMPTY])
+    run.begin(config, made)
+    (run.tokenizer / "notes.txt").write_text("mine")
+    run.begin(config, made)
+    with pytest.raises(TokenizerError, match=r"nothing else, got .* with notes.txt"):
+        run.begin(config, other)
+    assert (run.tokenizer / "notes.txt").read_text() == "mine"
+    (run.tokenizer / "notes.txt").unlink()
+    run.begin(config, other)
+    assert Tokenizer.load(run.tokenizer).fingerprint == other.fingerprint
 
 
 def test_config_in_the_folder_means_the_same_run_whoever_wrote_it():
