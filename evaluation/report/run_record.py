@@ -77,6 +77,7 @@ def read_run(place: Path, name: str) -> RunRecord:
         notes.append(f"There is no {SUMMARY}, which a run writes when it ends: speeds are medians over logged steps.")
     tokenizer = _open_tokenizer(place / "tokenizer", notes)
     fingerprint, vocab_size = (tokenizer.fingerprint, tokenizer.vocab_size) if tokenizer else (None, None)
+    _note_replaced(place, fingerprint, notes)
     parts = (settings, steps, evaluations, closing, summary, fingerprint, vocab_size)
     record = RunRecord(name, *parts, curriculum=None, notes=notes)
     _note_progress(record)
@@ -133,6 +134,15 @@ def _note_progress(record: RunRecord) -> None:
     every = record.settings.get("train.log_every")
     if isinstance(every, int) and every > 1:
         record.notes.append(f"A row was logged every {every:,} steps: curves show these steps.")
+
+
+def _note_replaced(place: Path, fingerprint: str | None, notes: list[str]) -> None:
+    """Checkpoints say by which tokenizer they were trained."""
+    positions = [path for path in place.glob("checkpoints/*/position/metadata") if path.parts[-3].isdigit()]
+    newest = max(positions, key=lambda path: int(path.parts[-3]), default=None)
+    trained = None if newest is None else _read_json(newest).get("tokenizer")
+    if None not in (fingerprint, trained) and fingerprint != trained:
+        notes.append("tokenizer/ is not that of the checkpoints: it was replaced, and the model is of no use with it.")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -86,3 +86,17 @@ def sections_of(record: RunRecord) -> list[str]:
 def test_buckets_of_rows_are_called_as_in_metrics(tmp_path: Path):
     assert bucket_of({"length": 64, "packed": True}) == "64p"
     assert bucket_of({"length": 64}) == "64"
+
+
+def test_a_tokenizer_that_was_replaced_is_said_to_be(tmp_path, make_run, tokenizer):
+    run = make_run(tmp_path / "run", 20)
+    fingerprints = {4: "0", 12: tokenizer.fingerprint}
+    for step, fingerprint in fingerprints.items():
+        (run / "checkpoints" / str(step) / "position").mkdir(parents=True)
+        position = json.dumps({"step": step, "tokenizer": fingerprint})
+        (run / "checkpoints" / str(step) / "position" / "metadata").write_text(position)
+    (run / "checkpoints" / "16.tmp" / "position").mkdir(parents=True)
+    (run / "checkpoints" / "16.tmp" / "position" / "metadata").write_text("{")
+    assert not any("replaced" in note for note in read_run(run, "run").notes)
+    shutil.rmtree(run / "checkpoints" / "12")
+    assert "tokenizer/ is not that of the checkpoints: it was replaced, " in " ".join(read_run(run, "run").notes)
