@@ -9,7 +9,7 @@ import numpy as np
 from evaluation.held_out_documents import Documents
 from evaluation.perplexity import DocumentLosses, summarize
 
-__all__ = ["Group", "best_and_worst", "by_language", "by_length", "by_repository"]
+__all__ = ["LEAST_BYTES", "Group", "best_and_worst", "by_language", "by_length", "by_repository", "rankable"]
 
 LEAST_BYTES = 1000
 """Of a repository that is ranked: the loss of less text says nothing."""
@@ -24,7 +24,7 @@ class Group(NamedTuple):
 
 
 def by_length(lengths: np.ndarray) -> list[Group]:
-    """Documents by length (tokens to predict, int64[documents], 1 or more), in buckets of powers of two.
+    """Documents by length (tokens, int64[documents], 1 or more), in buckets of powers of two.
 
     >>> [(group.name, group.rows.tolist()) for group in by_length(np.array([1, 6, 7, 9]))]
     [('1', [0]), ('4 to 7', [1, 2]), ('8 to 15', [3])]
@@ -49,12 +49,16 @@ def by_repository(documents: Documents) -> list[Group]:
     return [Group(repository, rows) for repository, rows in sorted(groups.items()) if repository]
 
 
+def rankable(groups: list[Group], documents: Documents) -> list[Group]:
+    """Those with LEAST_BYTES or more."""
+    return [group for group in groups if documents.num_bytes[group.rows].sum() >= LEAST_BYTES]
+
+
 def best_and_worst(
     groups: list[Group], losses: DocumentLosses, documents: Documents, number: int
 ) -> tuple[list[Group], list[Group]]:
     """The groups of least and of most bits per byte, so many of each, the extreme one first; none is in both."""
-    enough = [group for group in groups if documents.num_bytes[group.rows].sum() >= LEAST_BYTES]
-    ranked = sorted(enough, key=lambda group: summarize(losses, documents, group.rows).bits_per_byte.value)
+    ranked = sorted(groups, key=lambda group: summarize(losses, documents, group.rows).bits_per_byte.value)
     best = ranked[: min(number, (len(ranked) + 1) // 2)]
     return best, ranked[len(best) :][::-1][:number]
 

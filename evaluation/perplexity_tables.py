@@ -6,7 +6,15 @@ from typing import Any
 
 from evaluation.held_out_documents import Documents
 from evaluation.perplexity import DocumentLosses, Summary, summarize
-from evaluation.perplexity_groups import Group, best_and_worst, by_language, by_length, by_repository
+from evaluation.perplexity_groups import (
+    LEAST_BYTES,
+    Group,
+    best_and_worst,
+    by_language,
+    by_length,
+    by_repository,
+    rankable,
+)
 from evaluation.subject import Subject
 from evaluation.uncertainty import Estimate, estimate_difference
 from tokenizer.measures.page import Table
@@ -31,8 +39,8 @@ class Comparison:
 
     @property
     def lengths(self) -> list[Group]:
-        """Documents by their tokens, as the first model counts them."""
-        return by_length(next(iter(self.longest.values())).num_tokens + 1)
+        """Documents by the tokens of their text, as the first model counts them."""
+        return by_length(next(iter(self.longest.values())).num_tokens)
 
 
 def differences(comparison: Comparison) -> list[tuple[str, int, Estimate]]:
@@ -54,13 +62,7 @@ def make_tables(comparison: Comparison) -> list[Table]:
     tables.append(_by_group(comparison, comparison.lengths, "length", "Bits per byte by length of document (tokens)"))
     tables.append(_by_position(comparison))
     tables.append(_by_group(comparison, by_language(comparison.documents), "language", "Bits per byte by language"))
-    repositories = by_repository(comparison.documents)
-    if len(repositories) > 1:
-        first = next(iter(comparison.longest.values()))
-        best, worst = best_and_worst(repositories, first, comparison.documents, NUM_REPOSITORIES)
-        tables.append(_by_group(comparison, worst, "repository", "Repositories of most bits per byte"))
-        tables.append(_by_group(comparison, best, "repository", "Repositories of fewest bits per byte"))
-    return tables
+    return tables + _by_repository(comparison)
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
@@ -109,6 +111,7 @@ def _whole(comparison: Comparison) -> Table:
             bits = (*_shown(found.bits_per_byte), _show(found.bits_per_byte.cluster_error))
             rows.append((name, f"{one.context:,}", f"{one.stride:,}", *loss, *bits, f"{found.end_loss:.4f}"))
     caption = f"{comparison.documents.describe()}; loss in nats per token of text, ± is a standard error"
+    caption += _say_ranked(comparison)
     return Table(columns=columns, rows=rows, caption=caption)
 
 
@@ -132,6 +135,28 @@ def _by_group(comparison: Comparison, groups: list[Group], kind: str, caption: s
         cells = [cell for summary in found for cell in _shown(summary.bits_per_byte)]
         rows.append((group.name, f"{found[0].documents:,}", f"{found[0].num_bytes:,}", *cells))
     return Table(columns=columns, rows=rows, caption=f"{caption}{_at_context(comparison)}")
+
+
+def _by_repository(comparison: Comparison) -> list[Table]:
+    """The repositories of most and of fewest bits per byte, where there are several to rank."""
+    repositories = rankable(by_repository(comparison.documents), comparison.documents)
+    if len(repositories) < 2:
+        return []
+    first = next(iter(comparison.longest.values()))
+    best, worst = best_and_worst(repositories, first, comparison.documents, NUM_REPOSITORIES)
+    return [
+        _by_group(comparison, groups, "repository", f"Repositories of {which} bits per byte")
+        for which, groups in (("most", worst), ("fewest", best))
+    ]
+
+
+def _say_ranked(comparison: Comparison) -> str:
+    """Which repositories are ranked, where there are several."""
+    repositories = by_repository(comparison.documents)
+    if len(repositories) < 2:
+        return ""
+    count = len(rankable(repositories, comparison.documents))
+    return f"; repositories are ranked from {LEAST_BYTES:,} bytes of text on: {count:,} of {len(repositories):,}"
 
 
 def _by_position(comparison: Comparison) -> Table:

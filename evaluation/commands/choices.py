@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print accuracies and write what was asked for."""
     outputs = {"--output": arguments.output, "--json": arguments.json}
     check_outputs(outputs, [arguments.on])
-    from evaluation.boundaries import find_boundaries
+    from evaluation.boundaries import find_begin
     from evaluation.choice_items import read_items
     from evaluation.choices import score_choices
     from evaluation.choices_report import Answers, make_tables, to_json
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     items = read_items(Path(arguments.on))
     use_compilation_cache()
     subjects = open_models(arguments)
-    begins = {name: find_boundaries(one, arguments.begin).begin for name, one in subjects.items()}
+    begins = {name: find_begin(one, arguments.begin) for name, one in subjects.items()}
     answers: dict[str, Answers] = {}
     with show_progress() as progress:
         for name, subject in subjects.items():

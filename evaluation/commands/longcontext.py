@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.on and arguments.store is not None:
         raise EvaluationError("documents must be named once, got --on and --store; leave one out")
     check_outputs({"--json": arguments.json, "--page": arguments.page}, arguments.on)
-    from evaluation.boundaries import find_boundaries
+    from evaluation.boundaries import find_begin
     from evaluation.longcontext.measuring import make_tasks, measure
     from evaluation.longcontext.tables import Comparison, make_tables, to_json
     from tokenizer.measures.table import to_markdown
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     use_compilation_cache()
     subjects = open_models(arguments)
-    begins = {name: find_boundaries(subject, arguments.begin).begin for name, subject in subjects.items()}
+    begins = {name: find_begin(subject, arguments.begin) for name, subject in subjects.items()}
     with show_progress() as progress:
         documents = read_documents(arguments, subjects, progress)
         tasks = {

@@ -60,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     subjects = open_models(arguments)
     boundaries = {name: find_boundaries(one, arguments.begin, arguments.end) for name, one in subjects.items()}
     contexts = sorted(set(arguments.context)) or [min(subject.max_length for subject in subjects.values())]
+    for context in contexts:
+        check_context(context, arguments.stride)
     with show_progress() as progress:
         documents = read_documents(arguments, subjects, progress)
         losses = {

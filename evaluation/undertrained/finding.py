@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 
 import model
-from evaluation.boundaries import find_boundaries
+from evaluation.boundaries import find_begin
 from evaluation.errors import EvaluationError
 from evaluation.subject import Subject
 from evaluation.undertrained.candidates import choose_candidates, find_round_trips
@@ -150,7 +150,7 @@ def find_undertrained(
     """
     tokenizer = with_history(subject.tokenizer, subject.place)
     head_VD, num_tokens = model.head_weights(subject.params, subject.config), tokenizer.vocab_size
-    begin = find_boundaries(subject, settings.begin).begin
+    begin = find_begin(subject, settings.begin)
     reference = find_reference(tokenizer, len(head_VD), settings.unused)
     indicators = Indicators(*(column[:num_tokens] for column in measure_indicators(head_VD, reference.ids)))
     norms = measure_norms(subject.params["embedding"])[:num_tokens]

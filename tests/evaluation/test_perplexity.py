@@ -13,10 +13,11 @@ import pytest
 import model
 import tokenizer as tokenizers
 from evaluation import EvaluationError
-from evaluation.boundaries import Boundaries, find_boundaries
+from evaluation.__main__ import main
+from evaluation.boundaries import Boundaries, find_begin, find_boundaries
 from evaluation.held_out_documents import Documents, take_documents
 from evaluation.perplexity import measure, summarize
-from evaluation.perplexity_groups import best_and_worst, by_language, by_length, by_repository
+from evaluation.perplexity_groups import best_and_worst, by_language, by_length, by_repository, rankable
 from evaluation.perplexity_page import write_perplexity_page
 from evaluation.perplexity_tables import Comparison, differences, make_tables, to_json
 from tokenizer.corpus import Document
@@ -106,9 +107,11 @@ def test_the_best_and_the_worst_repositories_are_told_apart(losses):
     made = [Document("y" * 1000, name, "", "") for name in "abcde"] + [Document("y", "f", "", "")]
     documents = Documents(documents=made, source="")
     of_each = replace(losses[0], text_nll=np.array([3.0, 1, 5, 4, 2, 99]), num_tokens=np.ones(6))
-    best, worst = best_and_worst(by_repository(documents), of_each, documents, 2)
+    ranked = rankable(by_repository(documents), documents)
+    assert [group.name for group in ranked] == list("abcde")
+    best, worst = best_and_worst(ranked, of_each, documents, 2)
     assert [group.name for group in best] == ["b", "e"] and [group.name for group in worst] == ["c", "d"]
-    best, worst = best_and_worst(by_repository(documents), of_each, documents, 9)
+    best, worst = best_and_worst(ranked, of_each, documents, 9)
     assert [group.name for group in best] == ["b", "e", "a"] and [group.name for group in worst] == ["c", "d"]
 
 
@@ -127,15 +130,43 @@ def test_models_with_other_tokenizers_are_compared_over_the_same_bytes(compariso
     assert content["differences_from_first"][0]["bits_per_byte"]["value"] == short.value
     assert [one["context"] for one in content["models"][1]["contexts"]] == [8, 32]
     tables = make_tables(comparison)
-    assert len(tables) == 7 and all(len(row) == len(table.columns) for table in tables for row in table.rows)
+    assert len(tables) == 5 and all(len(row) == len(table.columns) for table in tables for row in table.rows)
     assert f"{long.value:+.4f}" in [cell for row in tables[1].rows for cell in row]
+
+
+def test_repositories_of_little_text_are_not_ranked_and_the_table_says_so(subject, losses):
+    sizes = {"a": 1000, "b": 999, "c": 2000, "d": 1}
+    made = [Document("y" * size, name, "", "") for name, size in sizes.items()]
+    documents = Documents(documents=made, source="made up")
+    four = replace(losses[0], text_nll=np.arange(4.0), end_nll=np.ones(4), num_tokens=np.array([1, 2, 3, 9]))
+    comparison = Comparison(documents=documents, subjects={"one": subject}, losses={"one": [four]})
+    tables = make_tables(comparison)
+    assert "repositories are ranked from 1,000 bytes of text on: 2 of 4" in tables[0].caption
+    assert [[row[0] for row in table.rows] for table in tables[-2:]] == [["c"], ["a"]]
+    # Only one is left to rank, so there are no headings over nothing.
+    few = replace(comparison, documents=Documents(documents=[*made[:2], made[3], made[3]], source=""))
+    assert "1,000 bytes of text on: 1 of 3" in make_tables(few)[0].caption
+    assert all(table.rows and "Repositories" not in table.caption for table in make_tables(few))
+
+
+def test_length_of_a_document_is_that_of_its_text(comparison, losses):
+    names = {row: group.name for group in comparison.lengths for row in group.rows}
+    for row, count in enumerate(losses[1].num_tokens):
+        low, _, high = names[row].partition(" to ")
+        assert int(low) <= count <= int(high or low)
+
+
+def test_a_stride_beyond_the_model_is_refused_before_documents_are_read(subject, monkeypatch, capsys):
+    monkeypatch.setattr("evaluation.commands.perplexity.open_models", lambda arguments: {"one": subject})
+    assert main(["perplexity", "run", "--on", "nowhere", "--stride", "500"]) == 2
+    assert "--stride must be from 1 to the context of 64 tokens, got 500" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_a_page_has_a_plot_of_each_part(comparison, tmp_path):
     write_perplexity_page(tmp_path / "page.html", comparison)
     page = (tmp_path / "page.html").read_text()
-    assert page.count("<svg") == 4 and page.count("<table") == 7
+    assert page.count("<svg") == 4 and page.count("<table") == 5
 
 
 def test_what_begins_and_ends_documents_is_found_or_asked_for(subject, tmp_path):
@@ -149,6 +180,25 @@ def test_what_begins_and_ends_documents_is_found_or_asked_for(subject, tmp_path)
     assert find_boundaries(subject._replace(tokenizer=plain, place=tmp_path)) == Boundaries(7, 8)
     with pytest.raises(EvaluationError, match="begin must be a special token"):
         find_boundaries(subject._replace(tokenizer=plain))
+
+
+@pytest.mark.parametrize(("token", "key"), [(99999, "bos_token_id"), (-1, "bos_token_id"), (99999, "eos_token_id")])
+def test_a_boundary_that_the_model_does_not_know_is_told_by_its_key(subject, tmp_path, token, key):
+    plain = tokenizers.train([("ab ab ab", "a", "x")], vocab_size=260, priority="F", special_tokens=("<s>",))
+    folder = subject._replace(tokenizer=plain, place=tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({key: token}))
+    with pytest.raises(EvaluationError, match=rf"{key} of .*config.json must be .* to 289, got {token}; .*--begin"):
+        find_begin(folder)
+    assert find_begin(folder, "<s>") == plain.special_tokens["<s>"]
+
+
+def test_what_has_no_end_needs_none(subject, tmp_path):
+    plain = tokenizers.train([("ab ab ab", "a", "x")], vocab_size=260, priority="F", special_tokens=("<s>",))
+    (tmp_path / "config.json").write_text('{"bos_token_id": 7, "eos_token_id": true}')
+    folder = subject._replace(tokenizer=plain, place=tmp_path)
+    assert find_begin(folder) == 7
+    with pytest.raises(EvaluationError, match="end must be a special token"):
+        find_boundaries(folder)
 
 
 def test_a_choice_of_documents_does_not_depend_on_their_order():
