@@ -32,6 +32,7 @@ def run_export(arguments: argparse.Namespace) -> int:
             dtype=arguments.dtype,
             extra=ids,
         )
+        check_new_folder(folder)  # still: what has come there meanwhile would go
     print(f"wrote {folder}: step {weights.step} of {arguments.run_folder} in {arguments.dtype}, for transformers")
     return 0
 

@@ -139,6 +139,7 @@ def write_weights(folder: Path, params: dict[str, Any], config: LlamaConfig, tok
         with ocp.CheckpointManager(run.checkpoints.absolute()) as manager:
             manager.save(0, args=items_of({"params": params}))
         run.write_config(dataclasses.replace(whole, tokenizer=own), place=folder)
+        check_new_folder(folder)  # still: what has come there meanwhile would go
 
 
 def check_new_folder(folder: Path) -> None:

@@ -268,6 +268,10 @@ BAD = {
         ["--output", "o", "--vocab-size", "300", "--on", "a.jsonl", "--curve", "no/a.html"],
         "--curve must be writable, got no such folder: no/a.html",
     ),
+    "a curve in the new tokenizer": (
+        ["--output", "new", "--vocab-size", "300", "--on", "a.jsonl", "--curve", "new/curve.html"],
+        "--curve must not lie in the folder of --output",
+    ),
     "a curve over a tokenizer": (
         ["--output", "o", "--vocab-size", "300", "--on", "a.jsonl", "--curve", "tokenizer/tokenizer.json"],
         "--curve must not be part of a tokenizer",
@@ -294,6 +298,7 @@ BAD = {
 @pytest.mark.parametrize(("arguments", "message"), BAD.values(), ids=BAD)
 def test_bad_input_is_one_line_and_code_2_and_writes_nothing(folder, capsys, arguments, message):
     (folder / "empty").touch()
+    (folder / "new").mkdir()
     before = sorted(folder.rglob("*"))
     try:
         code = main(["prune", "tokenizer", *arguments])

@@ -248,6 +248,25 @@ def test_nothing_takes_the_place_of_what_was_made(tmp_path, run, owned, capsys):
         assert main(list(map(str, words))) == 0
 
 
+def test_what_comes_into_the_folder_meanwhile_stays(tmp_path, run, capsys, monkeypatch):
+    hub = exported(tmp_path, run)
+    capsys.readouterr()
+    for name, rest, owner, called in (
+        ("export", [run], model.huggingface, "write_model"),
+        ("import", [hub], Run, "write_config"),
+    ):
+        output, whole = tmp_path / f"new-{name}", getattr(owner, called)
+
+        def act(*arguments, whole=whole, output=output, **options):
+            output.mkdir()
+            (output / "notes.txt").write_text("mine")
+            whole(*arguments, **options)
+
+        monkeypatch.setattr(owner, called, act)
+        assert "output must be a new or empty folder" in failure(capsys, name, *rest, "--output", output)
+        assert [path.name for path in output.iterdir()] == ["notes.txt"]
+
+
 @pytest.mark.parametrize("has_position", [False, True])
 def test_a_tokenizer_that_was_replaced_is_said_to_be_the_cause(tmp_path, run, tokenizer, capsys, has_position):
     shutil.copytree(run, tmp_path / "run")

@@ -151,9 +151,13 @@ def _check(options: argparse.Namespace) -> None:
         raise TokenizerError("--on must name documents for --curve, got none; it tells what they lose")
     if Path(options.curve).suffix not in (".html", ".json"):
         raise TokenizerError(f"--curve must be a file ending in .html or .json, got {options.curve}")
-    from tokenizer.output import check_output_file
+    from tokenizer.output import check_output_file, resolve
 
     check_output_file(Path(options.curve), [*options.on, *options.curve_on], name="--curve")
+    if resolve(Path(options.output)) in resolve(Path(options.curve)).parents:
+        raise TokenizerError(
+            f"--curve must not lie in the folder of --output, got {options.curve}; choose another place"
+        )
 
 
 def _write_curves(options: argparse.Namespace, original: "Tokenizer", curves: dict[str, list["CurvePoint"]]) -> None:
