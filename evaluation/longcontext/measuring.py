@@ -1,11 +1,12 @@
 """All tasks at all lengths and depths: made first, so that what cannot be asked is told before any model works."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from evaluation.errors import EvaluationError
 from evaluation.longcontext import judging
 from evaluation.longcontext.facts import Facts
 from evaluation.longcontext.haystack import Haystack
@@ -56,29 +57,64 @@ def make_tasks(
         EvaluationError: the documents are too few or too short, or a context is too short for a task.
     """
     haystack = Haystack(subject.tokenizer, documents, begin)
-    facts = Facts(haystack, config.questions)
-    makers: dict[str, Callable[[int, float, int], Item]] = {
-        "needle": lambda *place: make_needle(haystack, config, *place),
-        "keys": lambda *place: make_keys(haystack, config, *place),
-        "documents": lambda *place: make_documents(haystack, facts, config, *place),
-    }
-    asked = [task for task in config.tasks if task in QUESTION_TASKS]
+    makers = _makers(haystack, Facts(haystack, config.questions))
     # Longest first, which is where something is missing.
     places = [(length, depth) for length in sorted(config.lengths, reverse=True) for depth in config.depths]
+    passages: list[Passage] = []
+    for place in places:
+        for sample in range(config.samples):
+            for task in config.tasks:
+                if task == "repetition" or (task == "loss" and place[1] == config.depths[0]):
+                    passages.append(_make(task, makers, config, (*place, sample)))
+    asked = [task for task in config.tasks if task in QUESTION_TASKS]
     total = len(asked) * len(places) * config.samples
     items: list[Item] = []
-    passages: list[Passage] = []
-    for length, depth in places:
-        for sample in range(config.samples):
-            if "repetition" in config.tasks:
-                passages.append(make_repetition(haystack, config, length, depth, sample))
-            if "loss" in config.tasks and depth == config.depths[0]:
-                passages.append(make_ending(haystack, config, length, sample))
     for task in asked:
         for place in places:
-            items += [makers[task](*place, sample) for sample in range(config.samples)]
+            items += [_make(task, makers, config, (*place, sample)) for sample in range(config.samples)]
             report("make questions", len(items), total)
     return Tasks(items=items, passages=passages)
+
+
+_Makers = dict[str, Callable[[LongContextConfig, int, float, int], Any]]
+MOST_TRIED = 1 << 16
+
+
+def _makers(haystack: Haystack, facts: Facts) -> _Makers:
+    """What makes the item or passage of each task: called as make(config, length, depth, sample)."""
+    return {
+        "needle": lambda config, *place: make_needle(haystack, config, *place),
+        "keys": lambda config, *place: make_keys(haystack, config, *place),
+        "documents": lambda config, *place: make_documents(haystack, facts, config, *place),
+        "repetition": lambda config, *place: make_repetition(haystack, config, *place),
+        "loss": lambda config, length, depth, sample: make_ending(haystack, config, length, sample),
+    }
+
+
+def _make(task: str, makers: _Makers, config: LongContextConfig, place: tuple[int, float, int]) -> Any:
+    """Make one; where that cannot be, say too which length would do, and how to leave the task out."""
+    try:
+        return makers[task](config, *place)
+    except EvaluationError as error:
+        enough = _find_length(task, makers, config, place[0])
+        hints = [] if enough is None else [f"--lengths {enough} would do for the task {task}"]
+        if others := ",".join(other for other in config.tasks if other != task):
+            hints.append(f"--task {others} leaves {task} out")
+        raise EvaluationError("; ".join([str(error), *hints])) from None
+
+
+def _find_length(task: str, makers: _Makers, config: LongContextConfig, length: int) -> int | None:
+    """The first of the doubled lengths for which all of a task can be made; None where there is none."""
+    while (length := 2 * length) <= MOST_TRIED:
+        alone = replace(config, lengths=(length,))
+        try:
+            for depth in config.depths:
+                for sample in range(config.samples):
+                    makers[task](alone, length, depth, sample)
+        except EvaluationError:
+            continue
+        return length
+    return None
 
 
 def measure(subject: Subject, tasks: Tasks, report: Report) -> list[Cell]:
