@@ -10,6 +10,7 @@ from evaluation.choice_items import Item
 from evaluation.choices import RULES, ItemScores, Rule
 from evaluation.uncertainty import accuracy_error
 from tokenizer.measures.page import Table
+from tokenizer.measures.spelling import show_count
 
 __all__ = ["Answers", "make_tables", "to_json"]
 
@@ -48,8 +49,8 @@ def make_tables(answers: Mapping[str, Answers]) -> list[Table]:
         for rule in RULES
     ]
     caption = (
-        f"{len(first.scores):,} items; the choice of the highest log-probability wins: mean over its tokens, total, or "
-        "over its bytes. Cut: items whose context did not fit and lost its left"
+        f"{show_count(len(first.scores), 'item')}; the choice of the highest log-probability wins: mean over its "
+        "tokens, total, or over its bytes. Cut: items whose context did not fit and lost its left"
     )
     columns = ("model", "by", "accuracy", "±", "chance", "cut")
     tables = [Table(columns=columns, rows=rows, caption=caption)]

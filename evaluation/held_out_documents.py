@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evaluation.errors import EvaluationError
+from tokenizer.measures.spelling import show_count
 
 if TYPE_CHECKING:
     from dataservice import Store
@@ -41,9 +42,9 @@ class Documents:
     def describe(self) -> str:
         """How many they are, and where from."""
         repositories = len({document.repository for document in self.documents if document.repository})
-        of = f" of {repositories:,} repositories" if repositories else ""
-        size = f"{int(self.num_bytes.sum()):,} bytes"
-        return f"{len(self.documents):,} documents{of} ({size}), {self.source}"
+        of = f" of {show_count(repositories, 'repository', 'repositories')}" if repositories else ""
+        size = show_count(int(self.num_bytes.sum()), "byte")
+        return f"{show_count(len(self.documents), 'document')}{of} ({size}), {self.source}"
 
 
 def take_documents(documents: Iterable["Document"], source: str, num_documents: int = 0, seed: int = 0) -> Documents:

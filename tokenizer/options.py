@@ -92,7 +92,7 @@ class OptionParser(argparse.ArgumentParser):
 
     def name_options(self, message: str) -> str:
         """Spell the settings in a message as this parser's options: `data.seed must ...` as `--seed must ...`."""
-        names = {action.dest: action.option_strings[-1] for action in self._actions if isinstance(action, _TypedOption)}
+        names = {action.dest: action.option_strings[-1] for action in self._actions if action.option_strings}
         places = {action.dest: action.metavar for action in self._actions if not action.option_strings}
 
         def name_option(match: re.Match[str]) -> str:

@@ -47,7 +47,7 @@ def add(parser: OptionParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables and write what was asked for."""
     _check(arguments)
-    from evaluation.undertrained import Settings, find_undertrained, make_tables
+    from evaluation.undertrained import Settings, check_subject, find_undertrained, make_tables
     from tokenizer.measures.table import to_markdown
     from tokenizer.progress import show_progress
     from training.devices import use_compilation_cache
@@ -61,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     use_compilation_cache()
     subjects = open_models(arguments)
+    for subject in subjects.values():
+        check_subject(subject, settings)
     with show_progress() as progress:
         counted = _count(arguments.store, subjects, progress)
         models = [
@@ -101,6 +103,7 @@ def _write(arguments: argparse.Namespace, models: list["Undertrained"]) -> list[
     """Write the files that were asked for, before anything is printed, and say so."""
     from evaluation.undertrained import make_sections, removal_json, to_json
     from tokenizer.measures.page import write_page
+    from tokenizer.measures.spelling import show_count
 
     written = []
     if arguments.json is not None:
@@ -114,5 +117,5 @@ def _write(arguments: argparse.Namespace, models: list["Undertrained"]) -> list[
         removal = removal_json(models[0])
         write_json(arguments.removal, removal)
         why = "" if models[0].has_verdict else ", as there is no verdict"
-        written.append(f"wrote {arguments.removal}: {len(removal['ids']):,} tokens to remove{why}")
+        written.append(f"wrote {arguments.removal}: {show_count(len(removal['ids']), 'token')} to remove{why}")
     return written

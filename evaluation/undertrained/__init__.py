@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from evaluation.undertrained.export import removal_json, to_json
-    from evaluation.undertrained.finding import Settings, Undertrained, find_undertrained
+    from evaluation.undertrained.finding import Settings, Undertrained, check_subject, find_undertrained
     from evaluation.undertrained.occurrences import Occurrences, find_occurrences
     from evaluation.undertrained.page import make_sections
     from evaluation.undertrained.prompts import repetition_documents
@@ -21,6 +21,7 @@ __all__ = [
     "Occurrences",
     "Settings",
     "Undertrained",
+    "check_subject",
     "find_occurrences",
     "find_undertrained",
     "make_sections",
@@ -34,6 +35,7 @@ _MODULES = {
     "Occurrences": "occurrences",
     "Settings": "finding",
     "Undertrained": "finding",
+    "check_subject": "finding",
     "find_occurrences": "occurrences",
     "find_undertrained": "finding",
     "make_sections": "page",

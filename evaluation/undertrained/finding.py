@@ -24,7 +24,7 @@ from evaluation.undertrained.reference import Reference, find_reference
 from evaluation.undertrained.verification import probabilities_to_repeat
 from tokenizer.progress import Progress
 
-__all__ = ["Settings", "Undertrained", "find_undertrained"]
+__all__ = ["Settings", "Undertrained", "check_subject", "find_undertrained"]
 
 LEAST_PROBABILITY = 0.01
 """A candidate whose highest probability is below this is verified."""
@@ -126,6 +126,16 @@ class Undertrained:
     def predictors(self) -> list[Predictor]:
         """How well F, R, L and occurrences tell under-trained tokens."""
         return judge_predictors(self.evidence, self.values, self.is_eligible, self.candidates, self.verified)
+
+
+def check_subject(subject: Subject, settings: Settings) -> None:
+    """Refuse settings that do not fit a model, before anything is counted.
+
+    Raises:
+        EvaluationError: as `find_undertrained`.
+    """
+    find_begin(subject, settings.begin)
+    find_reference(subject.tokenizer, len(model.head_weights(subject.params, subject.config)), settings.unused)
 
 
 def find_undertrained(

@@ -31,9 +31,9 @@ _RULES = (
 )
 
 
-def make_sections(models: Sequence[Undertrained], num_rows: int = NUM_ROWS) -> list[Section]:
+def make_sections(models: Sequence[Undertrained]) -> list[Section]:
     """What a page shows of one model, or of several beside each other (`tokenizer.measures.page`)."""
-    counts, categories, *others = map(_blank, make_tables(models, num_rows))
+    counts, categories, *others = map(_blank, make_tables(models, NUM_ROWS))
     predictors, candidates = others[: -len(models)], others[-len(models) :]
     planes = [plot for found in models for plot in (plot_plane(found), plot_distribution(found))]
     sections = [

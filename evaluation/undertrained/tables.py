@@ -7,16 +7,16 @@ import numpy as np
 from evaluation.undertrained.categories import CATEGORIES
 from evaluation.undertrained.finding import LEAST_PASSING, LEAST_PROBABILITY, RARELY, Undertrained
 from tokenizer.measures.page import Table
-from tokenizer.measures.spelling import show_token
+from tokenizer.measures.spelling import show_count, show_token
 
 __all__ = ["make_tables"]
 
 
 def make_tables(models: Sequence[Undertrained], num_rows: int = 20) -> list[Table]:
-    """Counts of the models, their categories, what tells such tokens beforehand, and the first candidates of each."""
+    """Counts of the models, their categories, what tells such tokens beforehand, and `num_rows` candidates of each (0: no table)."""
     tables = [_counts(models), _categories(models)]
     tables += [_predictors(found) for found in models if found.predictors()]
-    return tables + [_candidates(found, num_rows) for found in models]
+    return tables + [_candidates(found, num_rows) for found in models if num_rows]
 
 
 def _counts(models: Sequence[Undertrained]) -> Table:
@@ -111,7 +111,7 @@ def _candidates(found: Undertrained, num_rows: int) -> Table:
                 "-" if evidence.occurrences is None else f"{evidence.occurrences[number]:,}",
             )
         )
-    shown = f"{len(rows):,} of {len(found.candidates):,} candidates" if rows else "no candidates"
+    shown = f"{len(rows):,} of {show_count(len(found.candidates), 'candidate')}"
     return Table(
         columns=columns, rows=rows, caption=f"{found.name}: {shown}, the lowest indicator first{_say_scope(found)}"
     )

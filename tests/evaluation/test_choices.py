@@ -195,7 +195,7 @@ def test_the_command_writes_an_item_a_line(subject, tmp_path, capsys):
     found = score_choices(subject, [item("a", "b", "c")], find_boundaries(subject).begin)[0]
     assert line["item"]["kind"] == "x" and line["log_probs"] == pytest.approx(found.totals.tolist(), abs=1e-5)
     assert line["predictions"] == {rule: int(found.by(rule).argmax()) for rule in RULES}
-    assert "1 items" in capsys.readouterr().out and json.loads((tmp_path / "out.json").read_text())[0]["items"] == 1
+    assert "1 item;" in capsys.readouterr().out and json.loads((tmp_path / "out.json").read_text())[0]["items"] == 1
     assert main([*words, "--begin", "<s>"]) == 2
     assert "--begin must be a special token" in capsys.readouterr().err
 

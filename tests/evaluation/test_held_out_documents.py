@@ -11,8 +11,8 @@ import pytest
 from dataservice import DataConfig, TokenFormat, write_store
 from evaluation import EvaluationError
 from evaluation.__main__ import main
-from evaluation.held_out_documents import find_held_out, open_store_of, store_documents
-from tokenizer.corpus import is_held_out, list_shards, read_shard
+from evaluation.held_out_documents import find_held_out, open_store_of, store_documents, take_documents
+from tokenizer.corpus import Document, is_held_out, list_shards, read_shard
 from training.config import Config, load_config
 from training.run import Run
 
@@ -156,3 +156,9 @@ def test_the_documents_of_a_run_are_those_it_was_not_trained_on(trained, tmp_pat
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
         assert one["bits_per_byte"] == pytest.approx(other["bits_per_byte"], rel=1e-5)
     assert "Bits per byte by language" in capsys.readouterr().out
+
+
+def test_one_of_a_thing_is_told_as_one():
+    one, two = Document("é", "a", "", ""), Document("x", "b", "", "")
+    assert take_documents([one], "made up").describe() == "1 document of 1 repository (2 bytes), made up"
+    assert take_documents([one, two], "made up").describe() == "2 documents of 2 repositories (3 bytes), made up"

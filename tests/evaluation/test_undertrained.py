@@ -177,6 +177,15 @@ def test_what_the_command_writes_for_removal_prune_takes(folders, subject, monke
     assert "list.json" in capsys.readouterr().err
 
 
+def test_candidates_are_counted_also_where_few_or_none_are_shown(subject, monkeypatch):
+    answer(monkeypatch, lambda token: 0.5)
+    found = find_undertrained(subject, Settings(percent=SPREAD), name="it")
+    count = len(found.candidates)
+    assert make_tables([found], 1)[-1].caption == f"it: 1 of {count} candidates, the lowest indicator first"
+    captions = [table.caption for table in make_tables([found], 0)]
+    assert not any("lowest indicator first" in caption for caption in captions)
+
+
 def test_pages_and_tables_hold_without_history_or_verdict(subject, monkeypatch):
     answer(monkeypatch, lambda token: 0.0)
     bare = subject._replace(
@@ -193,10 +202,11 @@ BAD = {
     "no model": (["none"], "model must be a run"),
     "indicator": (["run", "--indicator", "sine"], "--indicator must be one of cosine"),
     "percent": (["run", "--percent", "99"], "--percent must be above 0 and at most 50"),
-    "unused": (["run", "--unused", "5,999"], "unused must be ids from 0 to 289, got 999"),
+    "unused": (["run", "--unused", "5,999"], "--unused must be ids from 0 to 289, got 999"),
     "begin": (["run", "--begin", "<x>"], "begin must be a special token of run"),
     "stores": (["run", "--store", "store", "store"], "--store must be one for all models or one for each of 1, got 2"),
-    "no store": (["run", "--store", "nowhere"], "nowhere"),
+    "no store": (["run", "--store", "nowhere"], "--store must be"),
+    "before a store is read": (["run", "--store", "nowhere", "--unused", "999"], "--unused must be ids from 0"),
     "removal of two": (["run", "folder", "--removal", "a.json"], "--removal must be of one model, got 2"),
     "same file": (["run", "--json", "a", "--page", "a"], "--json and --page must be different files"),
     "output nowhere": (["run", "--page", "no/a.html"], "--page must be writable"),

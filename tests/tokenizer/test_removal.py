@@ -73,8 +73,8 @@ def test_the_command_takes_a_list_and_says_what_stays(folder, original, capsys):
     assert main(["prune", "tok", "--output", "small", "--remove", "list.json"]) == 0
     output = capsys.readouterr()
     assert f"wrote small: {original.vocab_size - 1} of {original.vocab_size} tokens" in output.out
-    assert "kept 1 listed tokens, which are parts of tokens that stay" in output.err
-    assert "kept 1 listed tokens, which are bytes or special tokens" in output.err
+    assert "kept 1 listed token: parts of tokens that stay" in output.err
+    assert "kept 1 listed token: bytes or special tokens" in output.err
     pruned = Tokenizer.load("small")
     assert set(original.token_bytes) - set(pruned.token_bytes) == {original.token_bytes[leaf]}
     assert pruned.provenance["pruned"] == {

@@ -87,6 +87,7 @@ def _remove(options: argparse.Namespace) -> int:
     from tokenizer.artefact import check_output
     from tokenizer.measures.pruning import remove_tokens
     from tokenizer.measures.removal import plan_removal, read_removal
+    from tokenizer.measures.spelling import show_count
     from tokenizer.vocabulary import Tokenizer
 
     replaces = check_output(Path(options.output))
@@ -99,7 +100,7 @@ def _remove(options: argparse.Namespace) -> int:
         (removal.num_fixed, "bytes or special tokens"),
     ):
         if number:
-            print(f"kept {number:,} listed tokens, which are {why}", file=sys.stderr)
+            print(f"kept {show_count(number, 'listed token')}: {why}", file=sys.stderr)
     _say_written(options, original, pruned, replaces)
     return 0
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tokenizer.measures.inspection import Inspector, SplitText, TokenReport
 from tokenizer.measures.occurrences import MOST_STANDING, Intermediate, Occurrences, Survey
-from tokenizer.measures.spelling import show_text, show_token
+from tokenizer.measures.spelling import show_count, show_text, show_token
 
 __all__ = ["intermediates_lines", "survey_json", "text_json", "text_lines", "token_json", "token_lines"]
 
@@ -17,7 +17,7 @@ def text_lines(split: SplitText, inspector: Inspector) -> Iterator[str]:
     """Say how a text is split: a line for each word, with the bytes and id of each token."""
     num_tokens = len(split.ids)
     rate = f", {split.num_bytes / num_tokens:.2f} bytes a token" if num_tokens else ""
-    sizes = (_plural(split.num_bytes, "byte"), _plural(len(split.words), "word"), _plural(num_tokens, "token"))
+    sizes = (show_count(split.num_bytes, "byte"), show_count(len(split.words), "word"), show_count(num_tokens, "token"))
     yield f"{', '.join(sizes)}{rate}: {show_text(split.text)}"
     shown = [show_token(word.data) for word in split.words]
     width = max(map(len, shown), default=0)
@@ -104,7 +104,7 @@ def _spell(report: TokenReport) -> str:
 def _nature(report: TokenReport) -> str:
     if report.kind == "special":
         return "special: text never becomes it"
-    length = _plural(len(report.data), "byte")
+    length = show_count(len(report.data), "byte")
     if report.merge is None:
         return length
     return f"{length}, merge {report.merge:,}" + (", a leaf: part of no other token" if report.is_leaf else "")
@@ -178,7 +178,3 @@ def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

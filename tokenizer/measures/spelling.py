@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["read_token", "show_text", "show_token"]
+__all__ = ["read_token", "show_count", "show_text", "show_token"]
 
 SPACE = "␣"
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", " ": SPACE}
@@ -10,6 +10,15 @@ _BY_ESCAPE = {escape: character for character, escape in _ESCAPES.items()}
 _HEX = "[0-9a-fA-F]"
 _CODE = rf"\\x{_HEX}{{2}}|\\u{_HEX}{{4}}|\\U00(?:0{_HEX}|10){_HEX}{{4}}"
 _ESCAPED = re.compile(rf"{_CODE}|\\[nrt\\]|{SPACE}")
+
+
+def show_count(count: int, noun: str, nouns: str | None = None) -> str:
+    """A number of things, in words; `nouns` is the plural where that is not the noun with an s.
+
+    >>> show_count(1, "token"), show_count(2000, "token"), show_count(0, "repository", "repositories")
+    ('1 token', '2,000 tokens', '0 repositories')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def show_token(token: bytes) -> str:
