@@ -46,7 +46,7 @@ def open_subject(place: str | Path, *, step: int | None = None, rope_base: float
         EvaluationError: the folder is neither, or has no such checkpoint or base.
         TrainingError, ModelError, TokenizerError: what is in it is damaged or not a Llama with byte-level BPE.
     """
-    from training.weights import is_run
+    from training.weights import is_run, name_run_of
 
     place = Path(place)
     if is_run(place):
@@ -58,7 +58,7 @@ def open_subject(place: str | Path, *, step: int | None = None, rope_base: float
     else:
         raise EvaluationError(
             f"model must be a run (config.yaml, tokenizer/) or a folder of transformers (config.json), got {place}; "
-            "train one with python train.py"
+            f"{name_run_of(place)}"
         )
     if rope_base is None:
         return subject

@@ -27,6 +27,7 @@ __all__ = [
     "find_checkpoint",
     "fit_rows",
     "is_run",
+    "name_run_of",
     "open_run",
     "read_weights",
     "write_weights",
@@ -81,9 +82,18 @@ def open_run(folder: Path) -> tuple[Config, Tokenizer]:
     """
     if not is_run(folder):
         raise TrainingError(
-            f"run must be a folder with config.yaml and tokenizer/, got {folder}; train one with python train.py"
+            f"run must be a folder with config.yaml and tokenizer/, got {folder}; {name_run_of(folder)}"
         )
     return load_config([str(folder / "config.yaml")]), Tokenizer.load(Run(folder).tokenizer)
+
+
+def name_run_of(place: Path) -> str:
+    """How to mend a place that is no run: by the run that it lies in, else by training one."""
+    folder = next((folder for folder in place.absolute().parents if is_run(folder)), None)
+    if folder is None:
+        return "train one with python train.py"
+    is_checkpoint = place.absolute().parent == Run(folder).checkpoints.absolute() and place.name.isdigit()
+    return f"name the run, {folder}" + f", and its checkpoint with --step {place.name}" * is_checkpoint
 
 
 def find_checkpoint(folder: Path, config: Config, step: int | None, option: str) -> tuple[int, epath.Path]:

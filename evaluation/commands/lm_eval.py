@@ -16,10 +16,17 @@ def add(parser: OptionParser) -> None:
     parser.add_command("lm-eval", run, "--model_args run=RUN --tasks TASK,...", doc, passes_on=True)
 
 
+_INSTALL = "pip install -c constraints.txt -e '.[eval]'"
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Register our models, and hand over: `--model dyadlm` where no other is asked for."""
     if find_spec("lm_eval") is None:
-        raise EvaluationError("lm_eval must be installed, got none; pip install -c constraints.txt -e '.[eval]'")
+        if {"--help", "-h"} & set(arguments.words):
+            arguments.parser.print_help()
+            print(f"\nIts own options are shown once it is installed: {_INSTALL}")
+            return 0
+        raise EvaluationError(f"lm_eval must be installed, got none; {_INSTALL}")
     from lm_eval.__main__ import cli_evaluate  # pyright: ignore[reportMissingImports]  (an extra)
 
     import evaluation.lm_eval  # noqa: F401  (registers the model)

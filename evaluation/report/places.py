@@ -36,9 +36,11 @@ def open_places(places: Sequence[Path]) -> Subjects:
         elif place.is_file() or (place / "tokenizer.json").is_file():
             tokenizers[name] = _open_tokenizer(place)
         else:
+            from training.weights import name_run_of
+
             raise EvaluationError(
-                f"place must be a run (config.yaml, metrics.jsonl) or a tokenizer (tokenizer.json), got {place}; train "
-                "one with python train.py, or name its folder"
+                "place must be the folder of a run (config.yaml, metrics.jsonl) or of a tokenizer (tokenizer.json), "
+                f"got {place}; {name_run_of(place)}"
             )
     return Subjects(runs, tokenizers)
 

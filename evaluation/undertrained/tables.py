@@ -13,7 +13,10 @@ __all__ = ["make_tables"]
 
 
 def make_tables(models: Sequence[Undertrained], num_rows: int = 20) -> list[Table]:
-    """Counts of the models, their categories, what tells such tokens beforehand, and `num_rows` candidates of each (0: no table)."""
+    """Counts of the models, their categories, what tells such tokens beforehand, and `num_rows` candidates of each.
+
+    Without rows there are no tables of candidates.
+    """
     tables = [_counts(models), _categories(models)]
     tables += [_predictors(found) for found in models if found.predictors()]
     return tables + [_candidates(found, num_rows) for found in models if num_rows]

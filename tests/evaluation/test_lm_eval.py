@@ -132,6 +132,9 @@ def test_model_arguments_that_it_does_not_have_are_refused():
 def test_without_lm_eval_the_command_says_what_to_install(capsys):
     assert main(["lm-eval", "--model_args", "run=x", "--tasks", "y"]) == 2
     assert "lm_eval must be installed, got none; pip install" in capsys.readouterr().err
+    assert main(["lm-eval", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "--model_args run=RUN --tasks" in said and "once it is installed: pip install" in said
 
 
 TASKS = {

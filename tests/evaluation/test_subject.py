@@ -6,7 +6,9 @@ import pytest
 
 import model.huggingface
 from evaluation import EvaluationError, open_subject
-from training.weights import write_weights
+from evaluation.report.places import open_places
+from training.errors import TrainingError
+from training.weights import open_run, write_weights
 
 
 @pytest.fixture
@@ -41,3 +43,16 @@ def test_what_is_no_model_is_refused(tmp_path, folder):
         open_subject(tmp_path)
     with pytest.raises(EvaluationError, match="step must be left out"):
         open_subject(folder, step=3)
+
+
+def test_a_place_in_a_run_is_told_by_the_run_and_a_checkpoint_by_its_step(run):
+    place = run / "checkpoints" / "0"
+    assert place.is_dir()
+    with pytest.raises(EvaluationError, match=rf"got {place}; name the run, {run}, and its checkpoint with --step 0$"):
+        open_subject(place)
+    with pytest.raises(EvaluationError, match=rf"; name the run, {run}$"):
+        open_subject(run / "tokenizer")
+    with pytest.raises(EvaluationError, match=rf"got {place}; name the run, {run}, and"):
+        open_places([place])
+    with pytest.raises(TrainingError, match=rf"got {place}; name the run, {run}, and its checkpoint with --step 0$"):
+        open_run(place)

@@ -53,7 +53,7 @@ def test_what_is_neither_is_refused_in_one_line_and_nothing_is_written(tmp_path,
     output = tmp_path / "page.html"
     assert main(["report", str(tmp_path / name), "--output", str(output)]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: place must be a run (config.yaml, metrics.jsonl) or a tokenizer")
+    assert error.startswith("error: place must be the folder of a run (config.yaml, metrics.jsonl) or of a tokenizer")
     assert error.count("\n") == 1 and not output.exists()
 
 
