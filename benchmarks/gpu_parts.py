@@ -120,8 +120,7 @@ def _time_buckets(work: Work, name: str, config: LlamaConfig, tokens: int) -> It
 
     import model
     from training.devices import peak_flops
-    from training.placement import place_batch
-    from training.step import batch_shapes
+    from training.placement import place_step
 
     recipe, steps, _ = compile_lengths(work, config, tokens)
     state = make_state(recipe)
@@ -131,11 +130,11 @@ def _time_buckets(work: Work, name: str, config: LlamaConfig, tokens: int) -> It
             return
         rows = tokens // bucket.length
         batch = random_batch(recipe.vocab_size, rows, bucket.length, seed=0)
-        arrays = place_batch(batch, batch_shapes(recipe, bucket))
+        placed = place_step(recipe, bucket, batch, step=1)
 
-        def take_step(call: Any = compiled.call, arrays: Any = arrays) -> Any:
+        def take_step(call: Any = compiled.call, placed: Any = placed) -> Any:
             nonlocal state
-            state, metrics = call(state, arrays)
+            state, metrics = call(state, *placed)
             return metrics
 
         seconds = time_repetitions(work, take_step, jax.block_until_ready)

@@ -37,15 +37,14 @@ def take_steps(model: str, length: int) -> Memory:
 
     from dataservice import Bucket
     from training.compilation import compile_train_steps
-    from training.placement import place_batch
-    from training.step import batch_shapes
+    from training.placement import place_step
 
     measured, bucket = MODELS[model], Bucket(length, packed=False)
     recipe = open_recipe(measured.config, measured.vocab_size, max_length=length, tokens_per_step=length, cache=None)
     compiled = compile_train_steps(recipe, [bucket], lambda *_, **__: None)[bucket]
     state, batch = make_state(recipe), random_batch(measured.vocab_size, 1, length, seed=0)
-    for _ in range(STEPS):
-        state, _metrics = compiled.call(state, place_batch(batch, batch_shapes(recipe, bucket)))
+    for step in range(STEPS):
+        state, _metrics = compiled.call(state, *place_step(recipe, bucket, batch, step))
     jax.block_until_ready(state)
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Memory(compiled.temporary_bytes / 1e6, held / 1e6)

@@ -55,8 +55,7 @@ def open_dyadlm(folder: Path, shape: Shape) -> Step:
     from dataservice import Bucket
     from model.huggingface import read_model
     from training.compilation import compile_train_steps
-    from training.placement import place_batch
-    from training.step import batch_shapes
+    from training.placement import place_step
 
     params, config = read_model(folder)
     tokens = shape.rows * shape.length
@@ -67,12 +66,11 @@ def open_dyadlm(folder: Path, shape: Shape) -> Step:
     bucket = Bucket(shape.length, packed=False)
     compiled = compile_train_steps(recipe, [bucket], lambda *_, **__: None)[bucket]
     batches = [random_batch(vocab_size, shape.rows, shape.length, seed) for seed in range(NUM_BATCHES)]
-    shapes = batch_shapes(recipe, bucket)
     state = make_state(recipe, params)
 
     def step(number: int) -> Any:
         nonlocal state
-        state, metrics = compiled.call(state, place_batch(batches[number % NUM_BATCHES], shapes))
+        state, metrics = compiled.call(state, *place_step(recipe, bucket, batches[number % NUM_BATCHES], number))
         return metrics["loss"]
 
     return step

@@ -13,7 +13,7 @@ import model
 from dataservice import Bucket
 from training.evaluation_step import make_evaluation_step
 from training.microbatches import microbatch_count
-from training.step import Recipe, abstract_state, batch_shapes, make_train_step
+from training.step import Recipe, abstract_state, batch_shapes, make_train_step, rate_shape
 
 
 class CompiledStep(NamedTuple):
@@ -33,7 +33,7 @@ def compile_train_steps(
     state = abstract_state(recipe)
     shardings = (jax.tree.map(lambda leaf: leaf.sharding, state), replicated(recipe))
     step = jax.jit(make_train_step(recipe), donate_argnums=0, out_shardings=shardings)
-    jobs = [(bucket, (state, batch_shapes(recipe, bucket))) for bucket in buckets]
+    jobs = [(bucket, (state, batch_shapes(recipe, bucket), rate_shape(recipe))) for bucket in buckets]
     return _compile_all(step, jobs, recipe, progress, "compile train step")
 
 

@@ -15,13 +15,13 @@ from training.errors import NonFiniteError
 from training.heldout import Evaluator
 from training.metrics import MetricsLog, bucket_name
 from training.phases import Kind, Phases
-from training.placement import place_batch
+from training.placement import place_step
 from training.profiling import Profile
 from training.records import StepRecord
 from training.settings import TrainConfig
 from training.signals import StopRequest
 from training.spikes import SpikeDetector
-from training.step import Recipe, State, batch_shapes
+from training.step import Recipe, State
 from training.summary import Summary, peak_memory
 from training.watchdog import explain_lost_processes
 
@@ -136,8 +136,8 @@ class Loop:
             self._trace(self.profile.start)
         self.phases.enter(Kind.STEP, f"{step} of length {bucket_name(bucket)}")
         with self.profile.name(step):
-            arrays = place_batch(batch, batch_shapes(self.recipe, bucket))
-            state, metrics = self.steps[bucket].call(state, arrays)
+            placed = place_step(self.recipe, bucket, batch, batch["step"])
+            state, metrics = self.steps[bucket].call(state, *placed)
         self.step = step
         self._pending.append(StepResult(step, bucket, metrics, self._waited))
         self._read_results(keep=1)

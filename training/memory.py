@@ -16,7 +16,7 @@ from model.chunked import score_bytes
 from model.llama import compute_dtype
 from training.loss import chunk_count
 from training.microbatches import microbatch_count
-from training.step import Recipe, abstract_state, batch_shapes
+from training.step import Recipe, abstract_state, batch_shapes, rate_shape
 
 FLOAT32 = 4
 """Bytes of what is always float32: parameters, gradients, optimizer state, scores and logits."""
@@ -34,7 +34,7 @@ class DeviceMemory(NamedTuple):
     optimizer: int
     """Its part of the optimizer's state."""
     batch: int
-    """Its rows and columns of a batch."""
+    """Its rows and columns of a batch, and the learning rate."""
     gradients: int
     """Its part of the gradient, float32."""
     activations: int
@@ -63,7 +63,7 @@ def device_memory(recipe: Recipe, bucket: Bucket) -> DeviceMemory:
     return DeviceMemory(
         parameters=parameters,
         optimizer=bytes_of_shards(state) - parameters,
-        batch=bytes_of_shards(batch_shapes(recipe, bucket)),
+        batch=bytes_of_shards((batch_shapes(recipe, bucket), rate_shape(recipe))),
         gradients=parameters,
         activations=recipe.model.num_layers * part.tokens * part.kept_bytes_per_token(),
         workspace=max(part.layer_bytes(), part.loss_bytes()),

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import NamedSharding
 
 from dataservice import Bucket
-from training.step import Recipe, batch_shapes
+from training.step import Recipe, batch_shapes, rate_shape
 
 Block = tuple[slice, slice]
 
@@ -34,10 +35,24 @@ def block_of(recipe: Recipe, bucket: Bucket) -> Block:
 def place_batch(batch: Mapping[str, Any], shapes: Mapping[str, jax.ShapeDtypeStruct]) -> dict[str, jax.Array]:
     """Put this process's block of a batch onto its devices, as parts of the global arrays of `shapes`.
 
-    The one transfer that a step needs; with several processes jax takes it for an implicit one.
+    With several processes jax takes it for an implicit one.
     """
     with jax.transfer_guard("allow"):
         return {
             name: jax.make_array_from_process_local_data(shape.sharding, batch[name], shape.shape)
             for name, shape in shapes.items()
         }
+
+
+def place_step(
+    recipe: Recipe, bucket: Bucket, batch: Mapping[str, Any], step: int
+) -> tuple[dict[str, jax.Array], jax.Array]:
+    """What a train step is given beside the state: the batch, and the learning rate of the step, counted from 0.
+
+    The one transfer that a step needs.
+    """
+    rate = np.float32(recipe.learning_rate(step) * recipe.optimizer_config.rate_factor(bucket.length))
+    placed = place_batch(
+        {**batch, "rate": np.asarray(rate)}, batch_shapes(recipe, bucket) | {"rate": rate_shape(recipe)}
+    )
+    return placed, placed.pop("rate")

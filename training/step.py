@@ -1,5 +1,6 @@
 """The train step: a pure function of a plain dict of arrays, one executable a bucket shape."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from training.microbatches import microbatch_count, split_rows, sum_over
 from training.optimizers.average import follow
 from training.optimizers.config import OptimizerConfig
 from training.optimizers.directions import make_optimizer
-from training.optimizers.schedules import learning_rates
+from training.optimizers.schedules import learning_rate
 
 State = dict[str, Any]
 """{"params": nested dict of float32 arrays, "optimizer": optax state, "step": int32, steps taken}; with
@@ -36,7 +37,8 @@ class Recipe(NamedTuple):
     tokens_per_step: int
     token_dtype: np.dtype
     optimizer: optax.GradientTransformation
-    learning_rate: optax.Schedule
+    learning_rate: Callable[[int], float]
+    """Of a step, counted from 0."""
     optimizer_config: OptimizerConfig
     loss_chunk_tokens: int
     microbatch_tokens: int
@@ -52,7 +54,7 @@ def make_recipe(config: Config, mesh: Mesh, tokenizer: Tokenizer, token_dtype: n
         tokens_per_step=config.data.tokens_per_step,
         token_dtype=token_dtype,
         optimizer=make_optimizer(config.optimizer),
-        learning_rate=learning_rates(config.optimizer, num_steps),
+        learning_rate=functools.partial(learning_rate, config.optimizer, num_steps),
         optimizer_config=config.optimizer,
         loss_chunk_tokens=config.train.loss_chunk_tokens,
         microbatch_tokens=config.train.microbatch_tokens,
@@ -71,6 +73,11 @@ def batch_shapes(recipe: Recipe, bucket: Bucket) -> dict[str, jax.ShapeDtypeStru
         return arrays | {"segments": jax.ShapeDtypeStruct(shape, jnp.int32, sharding=both)}
     by_row = NamedSharding(recipe.mesh, PartitionSpec(rows_spec[0]))
     return arrays | {"weights": jax.ShapeDtypeStruct((rows,), jnp.float32, sharding=by_row)}
+
+
+def rate_shape(recipe: Recipe) -> jax.ShapeDtypeStruct:
+    """Shape, dtype and sharding of the learning rate that a step is given."""
+    return jax.ShapeDtypeStruct((), jnp.float32, sharding=NamedSharding(recipe.mesh, PartitionSpec()))
 
 
 def init_state(recipe: Recipe, key: jax.Array) -> State:
@@ -166,8 +173,8 @@ def move(state: State, grads: Any, rate: jax.Array, recipe: Recipe) -> State:
     return new
 
 
-def make_train_step(recipe: Recipe) -> Callable[[State, Arrays], tuple[State, dict[str, jax.Array]]]:
-    """One optimizer step: (state, batch) -> (state, metrics).
+def make_train_step(recipe: Recipe) -> Callable[[State, Arrays, jax.Array], tuple[State, dict[str, jax.Array]]]:
+    """One optimizer step: (state, batch, learning rate) -> (state, metrics).
 
     The loss is summed over real targets and divided by the *constant* tokens per step, so that every target weighs the
     same in whichever batch it comes, unless the settings give its length a factor. A step whose loss or gradient is not
@@ -175,12 +182,10 @@ def make_train_step(recipe: Recipe) -> Callable[[State, Arrays], tuple[State, di
     count, gradient_norm, learning_rate, finite.
     """
 
-    def train_step(state: State, batch: Arrays) -> tuple[State, dict[str, jax.Array]]:
+    def train_step(state: State, batch: Arrays, rate: jax.Array) -> tuple[State, dict[str, jax.Array]]:
         value, sums, grads = batch_gradient(state["params"], batch, recipe)
         norm = optax.tree.norm(grads)
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
-        factor = recipe.optimizer_config.rate_factor(batch["inputs"].shape[1])
-        rate = jnp.asarray(recipe.learning_rate(state["step"]) * factor, jnp.float32)
         new = move(state, grads, rate, recipe)
         kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, {name: state[name] for name in new})
         metrics = {

@@ -106,12 +106,11 @@ def _time_step(state: Any, step: Any, batch: dict[str, Any], recipe: Any) -> tup
     import jax
 
     from dataservice import Bucket
-    from training.placement import place_batch
-    from training.step import batch_shapes
+    from training.placement import place_step
 
-    arrays = place_batch(batch, batch_shapes(recipe, Bucket(batch["length"], batch["packed"])))
+    placed = place_step(recipe, Bucket(batch["length"], batch["packed"]), batch, batch["step"])
     wall, cpu = time.perf_counter(), time.process_time()
-    state, metrics = step.call(state, arrays)
+    state, metrics = step.call(state, *placed)
     jax.block_until_ready((state, metrics))
     return state, time.perf_counter() - wall, time.process_time() - cpu
 

@@ -17,7 +17,7 @@ from model import LlamaConfig
 from tokenizer.config import TokenizerConfig
 from training.config import Config
 from training.memory import device_memory
-from training.step import abstract_state, batch_shapes, make_recipe, make_train_step
+from training.step import abstract_state, batch_shapes, make_recipe, make_train_step, rate_shape
 
 SIZES = {"num_layers": 6, "dim": 64, "num_heads": 4, "hidden_dim": 192}
 
@@ -36,7 +36,7 @@ def measure(recipe, bucket):
     state = abstract_state(recipe)
     shardings = jax.tree.map(lambda leaf: leaf.sharding, state)
     step = jax.jit(make_train_step(recipe), donate_argnums=0, out_shardings=(shardings, None))
-    found: Any = step.lower(state, batch_shapes(recipe, bucket)).compile().memory_analysis()
+    found: Any = step.lower(state, batch_shapes(recipe, bucket), rate_shape(recipe)).compile().memory_analysis()
     expected = device_memory(recipe, bucket)
     return {
         "arguments": [found.argument_size_in_bytes, expected.arguments],

@@ -21,6 +21,7 @@ from dataservice import Bucket
 from model import LlamaConfig, chunked
 from training.config import Config, OptimizerConfig
 from training.microbatches import microbatch_count
+from training.placement import place_step
 from training.step import abstract_state, batch_shapes, init_state, make_recipe, make_train_step
 
 # Epsilon so large that Adam's direction follows the gradient smoothly: its rounding is not blown up to a step's size.
@@ -82,11 +83,9 @@ def take_step(recipe: Any, bucket: Bucket) -> Any:
     abstract = abstract_state(recipe)
     shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
     state = jax.device_put(fresh_state(recipe.model, recipe.vocab_size, recipe.optimizer_config.name), shardings)
-    batch = {
-        name: jax.device_put(draw(name, shape, recipe.vocab_size), shape.sharding)
-        for name, shape in batch_shapes(recipe, bucket).items()
-    }
-    return jax.jit(make_train_step(recipe), donate_argnums=0, out_shardings=(shardings, None))(state, batch)
+    drawn = {name: draw(name, shape, recipe.vocab_size) for name, shape in batch_shapes(recipe, bucket).items()}
+    step = jax.jit(make_train_step(recipe), donate_argnums=0, out_shardings=(shardings, None))
+    return step(state, *place_step(recipe, bucket, drawn, 0))
 
 
 def draw(name: str, shape: jax.ShapeDtypeStruct, vocab_size: int) -> np.ndarray:

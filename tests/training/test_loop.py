@@ -15,6 +15,7 @@ from training import loop as loop_module
 from training.errors import NonFiniteError
 from training.loop import Loop
 from training.metrics import MetricsLog, read_rows
+from training.optimizers.config import OptimizerConfig
 from training.phases import Phases
 from training.profiling import Profile
 from training.settings import TrainConfig
@@ -39,11 +40,15 @@ def loop_of(tmp_path):
     def make(losses, *, call=None, save=None, evaluate=None, **settings) -> tuple[Loop, list]:
         metrics = iter([metrics_of(loss) for loss in losses])
         recipe: Any = SimpleNamespace(
-            mesh=model.make_mesh(), tokens_per_step=LENGTH * ROWS, token_dtype=np.dtype(np.uint16)
+            mesh=model.make_mesh(),
+            tokens_per_step=LENGTH * ROWS,
+            token_dtype=np.dtype(np.uint16),
+            learning_rate=lambda step: 0.5,
+            optimizer_config=OptimizerConfig(),
         )
         config = TrainConfig(**{"log_every": 1, "evaluate_every": 0, "profile_steps": (), **settings})
         step: Any = SimpleNamespace(
-            call=call or (lambda state, arrays: (state, next(metrics))), flops_per_token=FLOPS_PER_TOKEN
+            call=call or (lambda state, arrays, rate: (state, next(metrics))), flops_per_token=FLOPS_PER_TOKEN
         )
         notes, no_evaluation = [], cast(Any, SimpleNamespace(batches=[]))
         loop = Loop(
@@ -105,7 +110,7 @@ def test_implicit_transfers_are_refused_in_steps_and_evaluations_but_not_in_save
 
     loop, _ = loop_of([2.0], save=send)
     run(loop)
-    loop, _ = loop_of([2.0], call=lambda state, arrays: (state, {"loss": send()}))
+    loop, _ = loop_of([2.0], call=lambda state, arrays, rate: (state, {"loss": send()}))
     with pytest.raises(jax.errors.JaxRuntimeError, match="Disallowed host-to-device transfer"):
         run(loop)
 
@@ -130,7 +135,7 @@ def test_the_phase_names_what_the_loop_does(loop_of):
         batches = (1,)
         __call__ = look
 
-    def step(state, arrays):
+    def step(state, arrays, rate):
         look()
         return state, metrics
 

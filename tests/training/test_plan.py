@@ -17,7 +17,7 @@ from training.__main__ import main
 from training.config import load_config
 from training.plan import abstract_mesh, plan_buckets, plan_recipe, split_of
 from training.run import Run
-from training.step import abstract_state, batch_shapes, make_train_step
+from training.step import abstract_state, batch_shapes, make_train_step, rate_shape
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "memory_of_steps.py"
@@ -59,7 +59,8 @@ def test_memory_by_formula_is_what_the_compiler_says(cases):
 def test_one_billion_parameters_are_lowered_for_64_devices_that_are_not_there():
     config = load_config([LARGE, "distributed.tensor_parallel=2"])
     recipe = plan_recipe(config, abstract_mesh(64, 2), "bfloat16")
-    step = jax.jit(make_train_step(recipe)).trace(abstract_state(recipe), batch_shapes(recipe, Bucket(8192, False)))
+    given = batch_shapes(recipe, Bucket(8192, False)), rate_shape(recipe)
+    step = jax.jit(make_train_step(recipe)).trace(abstract_state(recipe), *given)
     text = step.lower(lowering_platforms=("tpu",)).as_text()
     assert '"d0"=2, "d1"=2, "d2"=2, "d3"=2, "d4"=2, "tensor"=2' in text
 

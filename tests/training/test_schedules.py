@@ -1,15 +1,15 @@
 import math
 
 import numpy as np
+import optax
 import pytest
 
 from training.optimizers.config import OptimizerConfig
-from training.optimizers.schedules import learning_rates
+from training.optimizers.schedules import learning_rate
 
 
 def rates(config, num_steps, last):
-    schedule = learning_rates(config, num_steps)
-    return np.array([np.asarray(schedule(t)) for t in range(last + 1)])
+    return np.array([learning_rate(config, num_steps, step) for step in range(last + 1)])
 
 
 def by_hand(config, num_steps, step):
@@ -36,6 +36,22 @@ def test_rates_are_those_of_the_closed_form(schedule, warmup_steps, final_fracti
     )
     expected = [by_hand(config, 100, step) for step in range(121)]
     np.testing.assert_allclose(rates(config, 100, 120), expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("warmup_steps", [0, 7, 50])
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "constant"])
+def test_rates_are_those_of_optax(schedule, warmup_steps):
+    peak, last, num_steps = 3e-3, 3e-4, 50
+    rising, end = min(warmup_steps, num_steps), max(num_steps, warmup_steps + 1)
+    after = {
+        "cosine": optax.cosine_decay_schedule(peak, end - rising, last / peak),
+        "linear": optax.linear_schedule(peak, last, end - rising),
+        "constant": optax.constant_schedule(peak),
+    }
+    peer = optax.join_schedules([optax.linear_schedule(0.0, peak, rising), after[schedule]], [rising])
+    expected = np.array([np.asarray(peer(step)) for step in range(num_steps + 5)])
+    config = OptimizerConfig(learning_rate=peak, schedule=schedule, warmup_steps=warmup_steps)
+    np.testing.assert_allclose(rates(config, num_steps, num_steps + 4), expected, rtol=1e-5, atol=1e-9)
 
 
 def test_rates_of_wsd_do_not_depend_on_the_end_before_the_decay():

@@ -18,8 +18,9 @@ from training.config import Config, DataConfig
 from training.microbatches import microbatch_count
 from training.optimizers.average import follow
 from training.optimizers.config import OptimizerConfig
+from training.placement import place_step
 from training.settings import TrainConfig
-from training.step import batch_shapes, evaluated_params, make_recipe, make_train_step, state_of
+from training.step import batch_shapes, evaluated_params, make_recipe, make_train_step, rate_shape, state_of
 
 VOCAB_SIZE = 48
 MODEL = LlamaConfig(num_layers=1, dim=16, num_heads=2, hidden_dim=32, dtype="float32")
@@ -30,11 +31,11 @@ SMOOTH = OptimizerConfig(warmup_steps=0, schedule="constant", learning_rate=0.1,
 WORDS: Any = SimpleNamespace(vocab_size=VOCAB_SIZE)
 
 
-def recipe_of(*, tokens=128, architecture=MODEL, microbatch_tokens=0, **optimizer):
+def recipe_of(*, tokens=128, architecture=MODEL, microbatch_tokens=0, num_steps=100, **optimizer):
     data = DataConfig(min_length=8, max_length=32, tokens_per_step=tokens)
     train = TrainConfig(microbatch_tokens=microbatch_tokens)
     config = Config(data=data, model=architecture, optimizer=dataclasses.replace(SMOOTH, **optimizer), train=train)
-    return make_recipe(config, model.make_mesh(), WORDS, np.dtype(np.uint16), 100)
+    return make_recipe(config, model.make_mesh(), WORDS, np.dtype(np.uint16), num_steps)
 
 
 def draw_batch(recipe, bucket=PLAIN, seed=0):
@@ -48,7 +49,9 @@ def draw_batch(recipe, bucket=PLAIN, seed=0):
 
 
 def step_of(recipe):
-    return jax.jit(make_train_step(recipe), compiler_options=QUICK)
+    """(state, batch, bucket) -> (state, metrics)."""
+    step = jax.jit(make_train_step(recipe), compiler_options=QUICK)
+    return lambda state, batch, bucket=PLAIN: step(state, *place_step(recipe, bucket, batch, int(state["step"])))
 
 
 @functools.cache
@@ -62,7 +65,7 @@ def start_of(recipe):
 
 def take(recipe, bucket=PLAIN):
     """(state, metrics) of one step from the start."""
-    return jax.device_get(step_of(recipe)(start_of(recipe), draw_batch(recipe, bucket)))
+    return jax.device_get(step_of(recipe)(start_of(recipe), draw_batch(recipe, bucket), bucket))
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +99,18 @@ def test_factors_of_a_length_scale_its_rate_and_its_gradient(bucket):
     np.testing.assert_allclose(metrics["gradient_norm"], 2 * expected["gradient_norm"], rtol=1e-5)
     assert metrics["loss"] == expected["loss"]
     assert_close(movement(state), jax.tree.map(lambda x: 0.25 * x, movement(expected_state)), 1e-4)
+
+
+def test_runs_of_other_lengths_rates_and_schedules_share_their_executables():
+    def program(num_steps, **optimizer):
+        recipe = recipe_of(num_steps=num_steps, **optimizer)
+        given = batch_shapes(recipe, PLAIN), rate_shape(recipe)
+        return jax.jit(make_train_step(recipe)).lower(start_of(recipe), *given).as_text()
+
+    expected = program(100)
+    assert program(200, schedule="cosine", learning_rate=0.5, warmup_steps=7, final_fraction=0.3) == expected
+    assert program(100, length_learning_rates={PLAIN.length: 0.5}) == expected
+    assert program(100, weight_decay=0.7) != expected
 
 
 def test_factors_of_other_lengths_change_nothing(whole_step):
@@ -175,8 +190,9 @@ def test_the_table_says_the_passes_and_which_lengths_have_too_few_rows():
 def test_passes_need_less_memory():
     def temporary_bytes(microbatch_tokens):
         recipe = recipe_of(tokens=8192, microbatch_tokens=microbatch_tokens)
-        shapes = batch_shapes(recipe, Bucket(32, packed=False))
-        memory = step_of(recipe).lower(start_of(recipe), shapes).compile().memory_analysis()
+        given = batch_shapes(recipe, Bucket(32, packed=False)), rate_shape(recipe)
+        step = jax.jit(make_train_step(recipe), compiler_options=QUICK)
+        memory = step.lower(start_of(recipe), *given).compile().memory_analysis()
         assert memory is not None
         return memory.temp_size_in_bytes
 
