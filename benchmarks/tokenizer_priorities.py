@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from benchmarks.document import write_part
 from tokenizer import CorpusConfig, Document, Tokenizer, TokenizerConfig
-from tokenizer.output import write_file
 from tokenizer.corpus import list_shards, read_shard
 from tokenizer.counting.counts import WordCounts, count_words
 from tokenizer.measures import evaluate
@@ -27,6 +26,7 @@ from tokenizer.measures.subject import learned_tokens
 from tokenizer.measures.table import to_markdown
 from tokenizer.merging.priorities import PRIORITIES
 from tokenizer.merging.trainer import merge_words
+from tokenizer.output import write_file
 
 REPOSITORIES = (1, 2, 4, 8, 16, 30)
 LANGUAGES = (1, 2, 3, 4, 6, 8)

@@ -25,11 +25,11 @@ from benchmarks.rivals.boundless_bpe import train_boundless_bpe
 from benchmarks.rivals.huggingface import train_unigram, train_wordpiece
 from benchmarks.rivals.picky_bpe import train_picky_bpe
 from tokenizer import CorpusConfig, Document, train
-from tokenizer.output import write_file
 from tokenizer.corpus import is_held_out, list_shards, read_shard
 from tokenizer.measures import Subject, evaluate
 from tokenizer.measures.page import Table
 from tokenizer.measures.table import to_markdown
+from tokenizer.output import write_file
 
 COLUMNS = ("compression", "coverage", "token length", "3-digit numbers", "Gini", "most name parts", "training, CPU s")
 Trainer = Callable[[list[Document], int], Subject]
