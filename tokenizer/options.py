@@ -91,13 +91,18 @@ class OptionParser(argparse.ArgumentParser):
         return namespace, unknown
 
     def name_options(self, message: str) -> str:
-        """Spell the settings in a message as this parser's options: `data.seed must ...` as `--seed must ...`."""
-        names = {action.dest: action.option_strings[-1] for action in self._actions if action.option_strings}
+        """Spell the settings in a message as this parser's options: `data.seed must ...` as `--seed must ...`.
+
+        Other options than settings are spelled so at the beginning alone: `tokenizer.json` is a file.
+        """
+        options = [action for action in self._actions if action.option_strings]
+        names = {action.dest: action.option_strings[-1] for action in options}
+        settings = {action.dest for action in options if isinstance(action, _TypedOption)}
         places = {action.dest: action.metavar for action in self._actions if not action.option_strings}
 
         def name_option(match: re.Match[str]) -> str:
             prefix, name, equals = match.groups()
-            if name in names:
+            if name in settings or (name in names and not prefix):
                 return names[name] + (equals and " ")
             return str(places[name]) if prefix and name in places else match[0]
 
